@@ -20,7 +20,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import read_steps
 from heartloop.training import launch
 from heartloop.training.launch import train
-from heartloop.training.metrics import read_metrics, step_line
+from heartloop.training.metrics import step_line
 from heartloop.training.plan import Missing
 from heartloop.training.recipe import Recipe, read_recipe
 from heartloop.training.verl_config import RunPaths
@@ -99,11 +99,11 @@ class TestARun:
 
     def test_speed_and_cost_follow_from_what_verl_logs(self, tmp_path: Path) -> None:
         train(recipe_of("watching.prices={input: 2, output: 8}"), tmp_path / "run", progress=Printed())
-        data = read_metrics(tmp_path / "run")[-1]["data"]
+        data = read_steps(tmp_path / "run" / "metrics.jsonl")[-1]["data"]
         assert data["perf/reply_tokens_per_second"] == 600  # 300 tokens in half a second
         assert data["user/cost"] == pytest.approx(0.026)  # 9,000 tokens at 2 a million, 1,000 at 8
         train(recipe_of(), tmp_path / "unpriced", progress=Printed())
-        assert "user/cost" not in read_metrics(tmp_path / "unpriced")[-1]["data"]
+        assert "user/cost" not in read_steps(tmp_path / "unpriced" / "metrics.jsonl")[-1]["data"]
 
     def test_its_folder_holds_what_decided_it(self, tmp_path: Path) -> None:
         recipe = recipe_of()
@@ -152,7 +152,7 @@ class TestGoingOn:
         assert (ended.step, ended.code) == (4, 0)
         assert printed[0] == "Resuming after step 2."
         assert [text.split()[1] for text in printed.steps] == ["3/4", "4/4"]
-        lines = read_metrics(tmp_path / "run")
+        lines = read_steps(tmp_path / "run" / "metrics.jsonl")
         assert [(line["step"], line["attempt"]) for line in lines] == [(0, "001"), (1, "001"), (2, "001"), (3, "002"), (4, "002")]
         assert ended.failures == (0, 40)  # the third step's dialogues were played twice and count once
 
@@ -198,8 +198,8 @@ class TestStopping:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
         )  # fmt: skip
         metrics = tmp_path / "run" / "metrics.jsonl"
-        until(lambda: metrics.exists() and len(read_metrics(tmp_path / "run")) == 1 + 1)
-        verl = int(read_metrics(tmp_path / "run")[-1]["data"]["pid"])
+        until(lambda: metrics.exists() and len(read_steps(tmp_path / "run" / "metrics.jsonl")) == 1 + 1)
+        verl = int(read_steps(tmp_path / "run" / "metrics.jsonl")[-1]["data"]["pid"])
         assert alive(verl)
         with pytest.raises(UseError, match="another process trains in"):
             train(recipe_of(), tmp_path / "run", progress=Printed())

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.agreement import Measured, intraclass_correlation, krippendorff_alpha, mean_pairwise_pearson, spearman
+from heartloop.scoring.agreement import mean_pairwise_pearson, nominal_alpha, spearman
 
 
 def test_three_judges_worked_by_hand() -> None:
@@ -73,15 +73,14 @@ RATINGS = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
     [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None], [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
 ]  # fmt: skip
-"""Krippendorff 2011, part E, whose alpha is printed as 0.743 (nominal), 0.815 (ordinal) and 0.849 (interval)."""
+"""Krippendorff 2011, part E, whose nominal alpha is printed as 0.743."""
 
 
 class TestAlpha:
     """Krippendorff's alpha."""
 
-    @pytest.mark.parametrize(("measured", "printed"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
-    def test_as_printed(self, measured: Measured, printed: float) -> None:
-        assert krippendorff_alpha(RATINGS, measured=measured) == pytest.approx(printed, abs=5e-4)
+    def test_as_printed(self) -> None:
+        assert nominal_alpha(RATINGS) == pytest.approx(0.743, abs=5e-4)
 
     @pytest.mark.parametrize(
         ("ratings", "said"),
@@ -95,25 +94,4 @@ class TestAlpha:
     )
     def test_what_has_none_is_refused(self, ratings: list[list[float | None]], said: str) -> None:
         with pytest.raises(UseError, match=said):
-            krippendorff_alpha(ratings)
-
-    def test_an_unknown_level_of_measurement_is_refused(self) -> None:
-        with pytest.raises(UseError, match="'ratio'"):
-            krippendorff_alpha(RATINGS, measured="ratio")  # type: ignore[arg-type]
-
-
-class TestIntraclass:
-    """ICC(2,1) and ICC(2,k)."""
-
-    def test_worked_by_hand(self) -> None:
-        # judges 1 3 and 2 6: unit means 1.5, 4.5, judge means 2, 4, grand 3. Mean squares: units 2 * 4.5 = 9, judges 2 * 2 = 4,
-        # residuals .5 -.5 -.5 .5: error 1. Single (9 - 1) / (9 + 1 + 2 * 3 / 2) = 8 / 13; average 8 / (9 + 3 / 2)
-        assert intraclass_correlation([[1, 3], [2, 6]]) == pytest.approx((8 / 13, 8 / 10.5))
-
-    @pytest.mark.parametrize(
-        ("ratings", "said"),
-        [([[1, 2]], "shape"), ([[1, 1], [1, 1]], "only ratings of 1"), ([[1, math.inf], [1, 2]], "not finite")],
-    )
-    def test_what_has_none_is_refused(self, ratings: list[list[float]], said: str) -> None:
-        with pytest.raises(UseError, match=said):
-            intraclass_correlation(ratings)
+            nominal_alpha(ratings)

@@ -24,8 +24,8 @@ from transformers import AutoModelForCausalLM
 
 import heartloop
 from heartloop.core.dialogue import Message, Transcript, read_transcripts
+from heartloop.core.system import read_steps
 from heartloop.training.checkpoints import CheckpointModel, weights_in
-from heartloop.training.metrics import read_metrics
 from heartloop.training.spending import SharedMeter
 from heartloop.training.verl_config import RunPaths
 from tests.training import tiny_policy
@@ -116,7 +116,7 @@ class Job:
 
     def metrics(self) -> dict[int, dict[str, Any]]:
         """By step."""
-        return {line["step"]: line["data"] for line in read_metrics(self.paths.run)}
+        return {line["step"]: line["data"] for line in read_steps(self.paths.metrics)}
 
     def _alive(self) -> Iterator[int]:
         """Processes of this job, by a variable that only they have."""

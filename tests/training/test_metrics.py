@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from heartloop.training.metrics import MetricsFile, dialogue_metrics, read_metrics
+from heartloop.core.system import read_steps
+from heartloop.training.metrics import MetricsFile, dialogue_metrics
 from heartloop.training.recipe import read_recipe
 from heartloop.training.verl_config import CHECKPOINT_METRICS, RunPaths
 
@@ -80,7 +81,7 @@ def metrics(paths: RunPaths, resumed: int = 0, recipe: str = "ctc_grpo_tiny", **
 
 
 def stands(paths: RunPaths) -> list[tuple[int, str, Any]]:
-    return [(line["step"], line["attempt"], line["data"].get("score")) for line in read_metrics(paths.run)]
+    return [(line["step"], line["attempt"], line["data"].get("score")) for line in read_steps(paths.metrics)]
 
 
 def test_lines_are_taken_over_as_they_come_and_a_half_written_one_later(tmp_path: Path) -> None:

@@ -20,16 +20,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
-from heartloop.authoring.checks import (
-    NEAR_DUPLICATE,
-    NEIGHBOURS,
-    Likeness,
-    MeteredEmbedder,
-    Neighbours,
-    identity_of,
-    plain_lines,
-    problems_of_one,
-)
+from heartloop.authoring import checks
 from heartloop.authoring.store import Steps, StoredAnswers, WrittenFiles
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Message, Sampling
@@ -80,7 +71,7 @@ class _Audit(BaseModel):
 
 class _Repeats(BaseModel):
     shared: Annotated[str, Sent(maxLength=300)] = Field(min_length=5)
-    repeats: Annotated[list[Annotated[str, Sent(maxLength=80)]], Sent(maxItems=NEIGHBOURS)]
+    repeats: Annotated[list[Annotated[str, Sent(maxLength=80)]], Sent(maxItems=checks.NEIGHBOURS)]
 
 
 class Audited(NamedTuple):
@@ -248,26 +239,26 @@ class _Known:
     def __init__(self, kind: Scenarios, shipped: Sequence[Any]) -> None:
         self._kind = kind
         self.stories = {one.id: kind.story(one) for one in shipped}
-        self.likeness = Likeness(list(self.stories.values()))
+        self.likeness = checks.Likeness(list(self.stories.values()))
         self._ids = list(self.stories)
-        self._identities = {identity_of(kind, one) for one in shipped}
-        self._spoken = {plain for one in shipped for plain in plain_lines(kind, one)}
+        self._identities = {checks.identity_of(kind, one) for one in shipped}
+        self._spoken = {plain for one in shipped for plain in checks.plain_lines(kind, one)}
 
     def add(self, scenario: Any) -> None:
         self.likeness.add(self._kind.story(scenario))
         self._ids.append(scenario.id)
-        self._identities.add(identity_of(self._kind, scenario))
-        self._spoken.update(plain_lines(self._kind, scenario))
+        self._identities.add(checks.identity_of(self._kind, scenario))
+        self._spoken.update(checks.plain_lines(self._kind, scenario))
 
     def clash(self, scenario: Any) -> _Again | None:
         likeness = self.likeness.to_known(self._kind.story(scenario))
         nearest = int(likeness.argmax())
-        if likeness[nearest] > NEAR_DUPLICATE:
+        if likeness[nearest] > checks.NEAR_DUPLICATE:
             copy = f"It is nearly a copy of a scenario that is there already ({self._ids[nearest]}, {likeness[nearest]:.2f})"
             return _Again(copy, _OTHER_STORY)
-        if (identity := identity_of(self._kind, scenario)) in self._identities:
+        if (identity := checks.identity_of(self._kind, scenario)) in self._identities:
             return _Again(f"There is a {', '.join(identity)} already", "another person, of another trade.")
-        if shared := [line for plain, line in plain_lines(self._kind, scenario).items() if plain in self._spoken]:
+        if shared := [line for plain, line in checks.plain_lines(self._kind, scenario).items() if plain in self._spoken]:
             return _Again("Other people say these very lines already: " + " / ".join(shared), _OTHER_LINES)
         return None
 
@@ -292,7 +283,7 @@ class WritingRun:
         seed: int,
         writer: ChatModel,
         auditor: ChatModel | None,
-        embedder: MeteredEmbedder | None = None,
+        embedder: checks.MeteredEmbedder | None = None,
         sampling: Mapping[str, Sampling] | None = None,
     ) -> None:
         self._writing, self._files, self._sampling, self._seed = writing, files, sampling or {}, seed
@@ -303,7 +294,7 @@ class WritingRun:
         if auditor is not None:
             self._known = _Known(self._kind, writing.shipped)
             self._shipped = {one.id: one for one in writing.shipped}
-            self._neighbours = Neighbours(self._known.stories, self._known.likeness, embedder)
+            self._neighbours = checks.Neighbours(self._known.stories, self._known.likeness, embedder)
         self._stopped: str | None = None
         self._in_a_row = 0
         self._written: dict[str, int] = {}
@@ -500,7 +491,7 @@ class WritingRun:
             except InputError as error:
                 return f"{error}; you may only correct"
             try:
-                problems = problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
+                problems = checks.problems_of_one(self._kind, writing.scenario.model_validate(after.scenario))
                 problems += [*writing.unwanted(draft.seeded, after.scenario), *left_behind(after.scenario, after.changed)]
             except ValidationError as error:
                 problems = problems_in(error)

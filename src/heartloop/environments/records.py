@@ -7,7 +7,6 @@ aliases are refused.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -108,15 +107,6 @@ def yaml_value(text: str) -> Any:
         return _yaml().load(text)
     except YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from error
-
-
-def yaml_text(value: Mapping[str, Any]) -> str:
-    yaml = _yaml()
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    text = io.StringIO()
-    yaml.dump(dict(value), text)
-    return text.getvalue()
 
 
 def _yaml_sources(text: str) -> Iterator[Source | Problem]:

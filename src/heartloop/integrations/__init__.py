@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,34 +18,11 @@ class Format(NamedTuple):
     """`"module:function"`, imported when used: `(run, out, **options)` writes a run directory and returns the files written."""
     about: str
     then: str
-    options: tuple[str, ...] = ()
+    options: Sequence[str] = ()
 
 
-_FOLDER = "Read first: {folder}/README.md, licence and provenance"
-_TABLES = "heartloop.integrations.export:export_tables"
-
-FORMATS: Mapping[str, Format] = {
-    "csv": Format(_TABLES, "tables for analysis", _FOLDER, ("table",)),
-    "parquet": Format(_TABLES, "the same tables (extra parquet)", _FOLDER, ("table",)),
-    "jsonl": Format(_TABLES, "the same tables as JSON lines", _FOLDER, ("table",)),
-    "hf": Format(
-        "heartloop.integrations.export:export_hf", "a Hugging Face dataset folder with its card",
-        'Load: datasets.load_dataset("{folder}", "dialogues")',
-    ),
-    "sft": Format(
-        "heartloop.integrations.export:export_sft", "the best of several dialogues per scenario as chat messages",
-        'Load: datasets.load_dataset("{folder}")', ("model", "min_points", "best_of"),
-    ),
-    "dpo": Format(
-        "heartloop.integrations.export:export_dpo", "preference pairs of replies and of dialogues, with margins",
-        'Load: datasets.load_dataset("{folder}"); README.md there names the configurations', ("model", "margin"),
-    ),
-    "inspect": Format(
-        "heartloop.integrations.inspect.export:export_logs",
-        "logs for Inspect View and its data frames, one per model (extra inspect)",
-        "Open: inspect view --log-dir {folder}",
-    ),
-}  # fmt: skip
+_TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text(encoding="utf-8"))
+FORMATS: Mapping[str, Format] = {name: Format(**row) for name, row in _TABLE.items()}
 
 
 def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> list[Path]:
@@ -65,7 +44,7 @@ def export_run(run: Path, to: str, out: Path | None = None, **options: Any) -> l
         if str(error.name).startswith("heartloop"):
             raise
         raise UseError(str(error)) from error
-    if format.writer == _TABLES:
+    if format.writer.endswith(":export_tables"):
         chosen["to"] = to
     written: list[Path] = writer(run, out, **chosen)
     return written

@@ -12,10 +12,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
 
 import heartloop
 from heartloop.core.chat import EMBEDDED, HUMAN
@@ -23,7 +26,6 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import reported
 from heartloop.core.text import amount, csv_cell
-from heartloop.environments.records import yaml_text
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import Run, load_run
 from heartloop.evaluation.scores import course_of, points_of
@@ -123,7 +125,7 @@ def write_dataset(
             raise UseError(f"{folder} is not empty and holds no export; choose another --out")
         facts = _provenance(run, format, files, used, options or {})
         contents = {
-            "README.md": _card(format, files, facts, used, how).encode(),
+            "README.md": _card(format, files, facts, how).encode(),
             PROVENANCE: (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode(),
             **{file.name: file.content for file in files},
         }
@@ -194,56 +196,14 @@ def _licences(run: Run, used: Sequence[Transcript]) -> dict[str, str]:
     return parts
 
 
-def _card(
-    format: str, files: Sequence[DataFile], facts: Mapping[str, Any], used: Sequence[Transcript], how: Sequence[str]
-) -> str:
-    spec = load_environment(str(facts["settings"].get("environment")))
-    header: dict[str, Any] = {
-        "pretty_name": f"heartloop {spec.title}: {format}",
-        "license": "other",
-        "license_name": "by-part",
-        "license_link": "README.md",
-        "tags": ["heartloop", "dialogue", "empathy", "synthetic"],
-        "configs": [
-            {"config_name": file.config, "data_files": file.name, **({"default": True} if file is files[0] else {})}
-            for file in files
-        ],
-    }
-    simulators = ", ".join(f"`{_plain(name)}`" for name in facts["user_simulators"])
-    lines = [
-        "---", yaml_text(header).strip(), "---", "",
-        f"# {header['pretty_name']}", "",
-        f"Dialogues of models with a simulated person ({spec.title}), scored by the user simulator or a judge. The scores rank "
-        "models under one user simulator; they do not show that a reply helps a person.", "",
-        "| file | rows | content |", "|---|---|---|",
-        *(f"| `{file.name}` | {file.rows:,} | {file.about} |" for file in files), "",
-        *(f"- {sentence}" for sentence in how), *([""] if how else []),
-        "## Provenance", "",
-        f"- Played with {facts['played_by']}, exported with {facts['exported_by']}.",
-        f"- Models under test: {', '.join(f'`{_plain(name)}`' for name in facts['models'])}.",
-        f"- User simulator or judge: {simulators}."
-        + (" The embedded one is a small fitted model." if EMBEDDED in facts["user_simulators"] else ""),
-        f"- {amount(facts['played'], 'dialogue')} played, {facts['unscored']} of them unscored.",
-        f"- Settings, prompt hashes and scenario fingerprints: `{PROVENANCE}`.",
-        f"- {_written(used)}",
-        "", "## Licence", "", "| part | terms |", "|---|---|",
-        *(f"| {_plain(part)} | {_plain(terms)} |" for part, terms in facts["licence"].items()), "",
-        "CC BY 4.0: https://creativecommons.org/licenses/by/4.0/", "",
-    ]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _written(used: Sequence[Transcript]) -> str:
-    models = {dialogue.model for dialogue in used}
-    parts = ["Written by models: the replies of the models under test"] if models - {HUMAN} else []
-    if HUMAN in models:
-        parts.append(f"written by a person: the replies of `{HUMAN}`")
-    if all(dialogue.user == EMBEDDED for dialogue in used):
-        parts.append("taken from the scenarios: the lines of the simulated person")
-    else:
-        parts.append("written by models: the messages, thoughts and judgements of user simulators and judges")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+def _card(format: str, files: Sequence[DataFile], facts: Mapping[str, Any], how: Sequence[str]) -> str:
+    environment = load_environment(str(facts["settings"].get("environment"))).title
+    template = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    template.filters |= {"plain": _plain, "code": lambda name: f"`{_plain(name)}`"}
+    text = (resources.files(__package__) / "card.md").read_text(encoding="utf-8")
+    return template.from_string(text).render(
+        title=f"heartloop {environment}: {format}", environment=environment, files=files, facts=facts, how=how, amount=amount
+    )
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +17,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options
 from heartloop.environments.training import Training
+from heartloop.evaluation.runner import completed
 from heartloop.models.names import close, resolve
 
 RewardFunction = Callable[..., Awaitable[list[float | None]]]
@@ -44,8 +44,7 @@ def dataset_rows(
             found.append({"prompt": prompt, "scenario": scenario})
         return found
 
-    with ThreadPoolExecutor(1) as pool:  # a notebook's thread has a running event loop
-        return pool.submit(asyncio.run, rows()).result()
+    return completed(rows())
 
 
 def reward_function(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from heartloop.core.errors import UseError
-
-Measured = Literal["nominal", "ordinal", "interval"]
 
 
 def sign_agreement(a: Sequence[float], b: Sequence[float]) -> float:
@@ -54,73 +52,29 @@ def spearman(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return float(np.corrcoef(*map(rankdata, scores))[0, 1])
 
 
-def krippendorff_alpha(ratings_j_n: Sequence[Sequence[float | None]], *, measured: Measured = "interval") -> float:
-    """Krippendorff's alpha: 1 - observed over expected disagreement; 1 is agreement, 0 chance, below 0 systematic disagreement.
+def nominal_alpha(ratings_j_n: Sequence[Sequence[float | None]]) -> float:
+    """Krippendorff's alpha of ratings that are equal or not: 1 is agreement, 0 chance, below 0 systematic disagreement.
 
-    After Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, part E: a coincidence matrix over the units with at least
-    two ratings; missing ratings are left out.
-    How far two ratings are apart is `measured` as `nominal` (equal or not), `ordinal` (units ranked between them) or `interval`
-    (squared difference).
+    Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, part B to D: 1 - observed over expected disagreement, over the
+    units with at least two ratings; missing ratings are left out.
 
-    >>> krippendorff_alpha([[1, 2, 3, None], [1, 2, 4, 4]])  # pairs (1,1), (2,2), (3,4): the last unit has one rating
-    0.8780487804878049
+    >>> nominal_alpha([[1, 2, 3, None], [1, 2, 4, 4]])  # of 6 ratings 4 are in equal pairs; 26 of 30 pairs by chance differ
+    0.6153846153846154
     """
     if len({len(ratings) for ratings in ratings_j_n}) != 1:
-        raise UseError(f"krippendorff_alpha got judges with {[len(r) for r in ratings_j_n]} units; expected the same for each")
+        raise UseError(f"nominal_alpha got judges with {[len(r) for r in ratings_j_n]} units; expected the same for each")
     units = [[float(rating) for rating in unit if rating is not None] for unit in zip(*ratings_j_n, strict=True)]
-    units = [unit for unit in units if len(unit) > 1]
-    if not units:
-        raise UseError("krippendorff_alpha got no unit that two judges rated; expected at least one")
-    if not all(np.isfinite(unit).all() for unit in units):
-        raise UseError("krippendorff_alpha got a rating that is not finite; expected finite ratings, or None for a missing one")
-    values = sorted({rating for unit in units for rating in unit})
-    if len(values) < 2:
-        raise UseError(f"krippendorff_alpha got only ratings of {values[0]:g}; expected ratings that differ")
-    coincidences_v_v = np.zeros((len(values), len(values)))
-    for unit in units:
-        counts_v = np.array([unit.count(value) for value in values])
-        coincidences_v_v += (np.outer(counts_v, counts_v) - np.diag(counts_v)) / (len(unit) - 1)
-    totals_v = coincidences_v_v.sum(axis=0)
-    if measured == "nominal":
-        distances_v_v = 1.0 - np.eye(len(values))
-    elif measured == "ordinal":
-        ranks_v = np.cumsum(totals_v) - totals_v / 2.0
-        distances_v_v = np.subtract.outer(ranks_v, ranks_v) ** 2
-    elif measured == "interval":
-        distances_v_v = np.subtract.outer(values, values) ** 2
-    else:
-        raise UseError(f"measured is {measured!r}; expected nominal, ordinal or interval")
-    expected = (np.outer(totals_v, totals_v) * distances_v_v).sum() / (totals_v.sum() - 1)
-    return float(1.0 - (coincidences_v_v * distances_v_v).sum() / expected)
-
-
-def intraclass_correlation(ratings_j_n: npt.ArrayLike) -> tuple[float, float]:
-    """ICC(2,1), of one judge's rating, and ICC(2,k), of the mean over all judges: two-way random effects, absolute agreement.
-
-    Shrout and Fleiss 1979 (McGraw and Wong 1996: A,1 and A,k).
-
-    With mean squares of units U, judges J and error E, for n units and k judges: (U - E) / (U + (k - 1) E + k (J - E) / n) and
-    (U - E) / (U + (J - E) / n).
-
-    >>> ratings = [[9, 6, 8, 7, 10, 6], [2, 1, 4, 1, 5, 2], [5, 3, 6, 2, 6, 4], [8, 2, 8, 6, 9, 7]]  # Shrout and Fleiss, Table 2
-    >>> [round(value, 2) for value in intraclass_correlation(ratings)]
-    [0.29, 0.62]
-    """
-    x_j_n = np.asarray(ratings_j_n, dtype=np.float64)
-    if x_j_n.ndim != 2 or min(x_j_n.shape) < 2:
-        raise UseError(f"intraclass_correlation got shape {x_j_n.shape}; expected at least two judges by two units")
-    if not np.isfinite(x_j_n).all():
-        raise UseError("intraclass_correlation got a rating that is not finite; leave that unit out")
-    if x_j_n.min() == x_j_n.max():
-        raise UseError(f"intraclass_correlation got only ratings of {x_j_n.min():g}; expected ratings that differ")
-    k, n = x_j_n.shape
-    mean = x_j_n.mean()
-    units = k * float(np.sum((x_j_n.mean(axis=0) - mean) ** 2)) / (n - 1)
-    judges = n * float(np.sum((x_j_n.mean(axis=1) - mean) ** 2)) / (k - 1)
-    residuals_j_n = x_j_n - x_j_n.mean(axis=0) - x_j_n.mean(axis=1)[:, None] + mean
-    error = float(np.sum(residuals_j_n**2)) / ((n - 1) * (k - 1))
-    single = (units - error) / (units + (k - 1) * error + k * (judges - error) / n)
-    return single, (units - error) / (units + (judges - error) / n)
+    counts = [Counter(unit) for unit in units if len(unit) > 1]
+    totals = sum(counts, Counter[float]())
+    if not counts:
+        raise UseError("nominal_alpha got no unit that two judges rated; expected at least one")
+    if not np.isfinite(list(totals)).all():
+        raise UseError("nominal_alpha got a rating that is not finite; expected finite ratings, or None for a missing one")
+    if len(totals) < 2:
+        raise UseError(f"nominal_alpha got only ratings of {next(iter(totals)):g}; expected ratings that differ")
+    n = totals.total()
+    equal = sum(times * (times - 1) / (count.total() - 1) for count in counts for times in count.values())
+    return 1.0 - (n - equal) * (n - 1) / (n * n - sum(times * times for times in totals.values()))
 
 
 def _varied(rows: Mapping[str, Sequence[float]]) -> None:

@@ -127,8 +127,6 @@ def sample_size_for(difference: float, sd: float, *, power: float = 0.8, level: 
         raise UseError(f"difference is {difference!r}; expected a finite number other than 0")
     if not (math.isfinite(sd) and sd >= 0.0):
         raise UseError(f"sd is {sd!r}; expected a finite number of at least 0")
-    check_share("power", power)
-    check_share("level", level)
     ratio = (sd / difference) ** 2
     return _fewest(lambda n: minimum_difference(ratio / n, n - 1, power=power, level=level), 1.0, math.inf)
 

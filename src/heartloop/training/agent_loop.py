@@ -28,19 +28,10 @@ from heartloop.environments.episode import play
 from heartloop.models.budget import Meter
 from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.models.names import close, counted, resolve
+from heartloop.training import rollouts
 from heartloop.training.generation import end_tokens
 from heartloop.training.metrics import dialogue_summary
 from heartloop.training.recipe import Recipe
-from heartloop.training.rollouts import (
-    ChatFormat,
-    Drawing,
-    Generated,
-    TemplateFormat,
-    TokenPolicy,
-    rollout_rewards,
-    samples,
-    token_rewards,
-)
 from heartloop.training.spending import SharedMeter
 
 logger = logging.getLogger(__name__)
@@ -86,8 +77,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         seeded = rollout.name in ("hf_cpu", "vllm")  # engines that take a seed with a request
         server = _VerlServer(self.server_manager, sampling_params, request_id, ends, seeded=seeded)
         most = min(settings.reply_tokens, int(rollout.response_length))
-        drawing = Drawing(most, **{name: sampling_params[name] for name in ("temperature", "top_p", "top_k")})
-        policy = TokenPolicy(
+        drawing = rollouts.Drawing(most, **{name: sampling_params[name] for name in ("temperature", "top_p", "top_k")})
+        policy = rollouts.TokenPolicy(
             server, prompt_format, ends=ends, max_prompt=int(rollout.prompt_length), drawing=drawing, name=f"policy-{step}"
         )
         timing: dict[str, Any] = {}
@@ -115,8 +106,8 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         opened = prompt_format.text(policy.turns[0].prompt[-8:]).rstrip().endswith("<think>")
         training, chosen = recipe.environment.training, recipe.environment.chosen
         returns, terms = training.returns(transcript, chosen), training.terms(transcript, chosen)
-        rewards = rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
-        rows = samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
+        rewards = rollouts.rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
+        rows = rollouts.samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
         group = training.group(worker.environment.scenarios[scenario])
         summary = dialogue_summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
         turns = len(transcript.turns)
@@ -127,7 +118,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                 response_mask=sample.mask,
                 response_logprobs=sample.logprobs,
                 reward_score=rewards.outcome,
-                token_rewards=token_rewards(sample, rewards, credit=settings.credit),
+                token_rewards=rollouts.token_rewards(sample, rewards, credit=settings.credit),
                 num_turns=2 * turns,
                 metrics={
                     "generate_sequences": server.seconds,
@@ -157,7 +148,7 @@ class _VerlServer:
         self.weights: list[int] = []  # steps of those that replied
         self._client, self._params, self._request_id, self._ends, self._seeded = client, params, request_id, ends, seeded
 
-    async def generate(self, prompt: Sequence[int], drawing: Drawing) -> Generated:
+    async def generate(self, prompt: Sequence[int], drawing: rollouts.Drawing) -> rollouts.Generated:
         given = drawing._asdict()
         if not self._seeded or drawing.seed is None:
             del given["seed"]
@@ -170,7 +161,9 @@ class _VerlServer:
             raise TransportError(f"the token server gave {len(out.token_ids)} tokens and stopped with {out.stop_reason!r}")
         self.weights += [int(out.extra_fields.get(name) or 0) for name in ("min_global_steps", "max_global_steps")]
         tokens = [int(token) for token in out.token_ids]
-        return Generated(tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self._ends else "length")
+        return rollouts.Generated(
+            tokens, [float(p) for p in out.log_probs or []], "stop" if tokens[-1] in self._ends else "length"
+        )
 
 
 class _Worker:
@@ -223,10 +216,10 @@ def _worker(recipe: str, transcripts: str, *how: Any) -> _Worker:
 
 
 @cache
-def _prompt_format(kind: str, tokenizer: Any, options: str) -> TemplateFormat:
+def _prompt_format(kind: str, tokenizer: Any, options: str) -> rollouts.TemplateFormat:
     if kind == "messages":
-        return ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
-    return TemplateFormat(tokenizer, options=json.loads(options))
+        return rollouts.ChatFormat(tokenizer, longest=None)  # a prompt that does not fit is counted
+    return rollouts.TemplateFormat(tokenizer, options=json.loads(options))
 
 
 @cache

@@ -120,7 +120,7 @@ class MetricsFile:
         self._file, self._resumed, self._price = paths.metrics, resumed, price
         self._held_out = Counter(map(recipe.environment.training.group, held_out))
         self._mean = re.compile(rf"val-(?:core|aux)/{re.escape(recipe.environment.name)}_([^/]+)/([^/]+)/mean@\d+")
-        known = {line["step"]: line for line in read_metrics(paths.run)} if paths.metrics.exists() else {}
+        known = {line["step"]: line for line in read_steps(paths.metrics)} if paths.metrics.exists() else {}
         attempts = sorted(paths.attempts.glob("*/metrics.jsonl"))
         logged = {line["step"]: self._line(line, file.parent.name) for file in attempts for line in read_steps(file)}
         saved = {
@@ -183,10 +183,6 @@ class MetricsFile:
 def _mean_of(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
     weight = sum(weights.get(name, 0) for name in values)
     return sum(weights.get(name, 0) * value for name, value in values.items()) / weight if weight else None
-
-
-def read_metrics(run: Path) -> list[dict[str, Any]]:
-    return read_steps(RunPaths(run).metrics)
 
 
 def step_line(lines: list[dict[str, Any]], *, steps: int) -> str:

@@ -24,7 +24,7 @@ from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
 from heartloop.training.local_policy import missing_for
 from heartloop.training.recipe import LAPTOP, Recipe
-from heartloop.training.verl_config import Split, environment_of
+from heartloop.training.verl_config import Split, environment_of, rendered
 
 CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
 """Of a recipe with an embedded user (docs/results/language-model-training.md)."""
@@ -72,45 +72,22 @@ def counts_of(recipe: Recipe, held_out: int) -> Counts:
 
 def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> str:
     """The recipe in lines; `split` is `None` if the scenarios could not be read, `noise` is that of the reward, if measured."""
-    dialogue, batch, machine, local = recipe.dialogue, recipe.batch, recipe.machine, is_local(recipe.policy.model)
-    embedded, options = dialogue.user == EMBEDDED, recipe.environment.chosen
-    counts = counts_of(recipe, len(split.held_out) if split else 0)
-    calls = "none"
-    if counts.all_calls:
-        tokens = f"about {counts.all_tokens / 1e6:,.0f} million tokens"
-        calls = f"up to {counts.calls:,} calls a step, {counts.all_calls:,} in all, {tokens}; re-asks are not counted"
-        if counts.evaluations and counts.held_out_calls:
-            calls += f"; each evaluation up to {counts.held_out_calls:,} more"
-    wanted = gigabytes_per_gpu(recipe) if machine.device == "gpu" else None
-    scenarios = ""
-    if split:
-        groups = Counter(map(recipe.environment.training.group, split.train))
-        trained = ", ".join(f"{name} {n}" for name, n in groups.items())
-        scenarios = f"{len(split.train):,} for training ({trained}), {len(split.held_out)} held out"
-    played = f"{amount(batch.scenarios, 'scenario')} x {amount(batch.rollouts, 'rollout')}"
-    samples = f"up to {counts.samples:,} samples, a sample a {dialogue.sample}, {batch.samples_per_update:,} an update"
-    given = recipe.model_dump(exclude_unset=True)
-    untested = "checked against verl's configuration only; its numbers are the papers', not ours"
-    lines = [
-        ("environment", f"{recipe.environment.name}, {_settings(options.model_dump())}"),
-        ("scenarios", scenarios),
-        ("user", "embedded, no model" if embedded else dialogue.user),
-        ("reward", f"{dialogue.reward}, noise: {noise or _noise(recipe)}"),
-        *((name, _settings(given[name])) for name in ("policy", "algorithm", "optimiser")),
-        ("a step", f"{played} = {amount(counts.dialogues, 'dialogue')}, {samples}, so up to {amount(counts.updates, 'update')}"),
-        ("steps", f"{batch.steps}, {counts.evaluations} evaluations on the held-out scenarios"),
-        ("user calls", calls),
-        ("policy tokens", f"up to {counts.dialogues * options.max_turns * dialogue.reply_tokens:,} a step"),
-        ("machine", _settings(given["machine"])),
-        ("weights", "" if wanted is None else f"about {wanted:.0f} GB on each GPU"),
-        ("variants", ", ".join(recipe.variants)),
-        ("caution", CAUTION if embedded else ""),
-        ("first", "the laptop policy is made and warm-started" if recipe.policy.model == LAPTOP else ""),
-        ("first", "the weights of the GGUF file are written as a checkpoint" if local else ""),
-        ("untested", untested if machine.device == "gpu" else ""),
-    ]
-    shown = [f"  {name:13}  {text}" for name, text in lines if text]
-    return "\n".join([f"{recipe.name} ({recipe.hash}): {recipe.about}", *shown])
+    groups = Counter(map(recipe.environment.training.group, split.train if split else ()))
+    return rendered(
+        "plan.jinja",
+        recipe,
+        recipe=recipe,
+        split=split,
+        groups=", ".join(f"{name} {n}" for name, n in groups.items()),
+        counts=counts_of(recipe, len(split.held_out) if split else 0),
+        local=is_local(recipe.policy.model),
+        noise=noise or _noise(recipe),
+        gigabytes=gigabytes_per_gpu(recipe) if recipe.machine.device == "gpu" else None,
+        caution=CAUTION,
+        settings=_settings,
+        amount=amount,
+        thousands="{:,}".format,
+    ).rstrip()
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

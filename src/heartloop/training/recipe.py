@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from heartloop.core.chat import EMBEDDED, LOCAL_PREFIX
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.system import readable
 from heartloop.core.text import nearest
 from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import load_environment
@@ -446,10 +447,10 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     names = recipe_names()
     if name not in names and not name.endswith((".yaml", ".yml")):
         raise UseError(f"unknown recipe {name!r}{nearest(name, names, cutoff=0.6)}; expected {', '.join(names)}, or a YAML file")
+    with readable(Path(name), "a recipe in YAML"):
+        text = (_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8")
     try:
-        given = yaml_value((_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {name}: {error}; expected a recipe in YAML") from error
+        given = yaml_value(text)
     except ValueError as error:
         raise InputError(f"{name} is no YAML: {error}") from error
     if not isinstance(given, dict):

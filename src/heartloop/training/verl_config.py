@@ -6,13 +6,18 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
 
 from heartloop.core.chat import EMBEDDED, ScriptedChat
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
+from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import owner_of, parted, stratified
 from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.training.recipe import Recipe
@@ -28,7 +33,7 @@ CHECKPOINT_METRICS = "metrics.jsonl"
 PACKED = "heartloop_packed"
 """Name of `cpu.packed_attention` for `attn_implementation`."""
 _LOOP = "heartloop.training.agent_loop.DialogueLoop"
-_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
+_json = partial(json.dumps, ensure_ascii=False, default=str)
 
 
 class RunPaths:
@@ -136,24 +141,30 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths, calls: UserCalls =
 
 def verl_settings(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> dict[str, Any]:
     """verl's settings by dotted name; a name that begins with `+` is not in verl's configuration."""
+    steps_per_epoch = max(1, train_rows // recipe.batch.scenarios)
+    settings = _yaml(
+        "verl.yaml", recipe, hash=recipe.hash, paths=paths, model=model, agent=AGENT, trainer=TRAINER, packed=PACKED,
+        epochs=math.ceil(recipe.batch.steps / steps_per_epoch) + 1,
+    )  # fmt: skip
     config = {
-        **_data(recipe, paths),
-        **_model("actor_rollout_ref.model", recipe, model),
-        **_adapters(recipe),
-        **_actor(recipe),
-        **_rollout(recipe, paths),
-        **_trainer(recipe, paths, train_rows),
-        **_machine(recipe),
+        f"{'+' if name.startswith('+') else ''}{section}.{name.lstrip('+')}": value
+        for section, part in settings.items()
+        for name, value in part.items()
     }
-    if recipe.algorithm.name == "ppo":
-        config |= {
-            **_model("critic.model", recipe, model),
-            "critic.strategy": "fsdp2",
-            "critic.optim.lr": recipe.algorithm.critic_learning_rate,
-            "critic.ppo_max_token_len_per_gpu": recipe.batch.tokens_per_device,
-            "critic.data_loader_seed": recipe.seed,
-        }
     return config | dict(recipe.verl)
+
+
+def _yaml(name: str, recipe: Recipe, **values: Any) -> dict[str, Any]:
+    """A template whose values become JSON, and which is then read as YAML."""
+    settings: dict[str, Any] = yaml_value(rendered(name, recipe, finalize=_json, plugin=PLUGIN, **values))
+    return settings
+
+
+def rendered(name: str, recipe: Recipe, /, *, finalize: Callable[[Any], Any] | None = None, **values: Any) -> str:
+    """A Jinja template of this package with the sections of a recipe and further values; `finalize` takes each that is shown."""
+    text = (resources.files(__package__) / name).read_text(encoding="utf-8")
+    jinja = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=finalize)
+    return jinja.from_string(text).render(dict(recipe), **values)
 
 
 def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -> list[str]:
@@ -162,189 +173,7 @@ def overrides(recipe: Recipe, paths: RunPaths, *, model: str, train_rows: int) -
 
 
 def environment_of(recipe: Recipe) -> dict[str, str]:
-    config = {
-        "HYDRA_FULL_ERROR": "1",
-        "VERL_USE_EXTERNAL_MODULES": PLUGIN,  # unlike an entry point, a module that does not load ends the run with its error
-        "RAY_DEDUP_LOGS": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",  # no usage statistics
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        "TOKENIZERS_PARALLELISM": "false",
-        "PYTHONUNBUFFERED": "1",
-        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    }
-    if recipe.machine.device == "cpu":
-        config |= {
-            "VERL_PLATFORM": "cpu",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # on any system: Ray's address is 127.0.0.1, and it listens there only
-            "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(recipe.machine.threads)),
-            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),  # waiting threads leave the cores to others
-        }
-    return config
-
-
-def _data(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
-    return {
-        "data.train_files": str(paths.train),
-        "data.val_files": str(paths.held_out),
-        "data.train_batch_size": recipe.batch.scenarios,
-        "data.max_prompt_length": recipe.policy.max_prompt,
-        "data.max_response_length": recipe.policy.max_response,
-        "data.filter_overlong_prompts": False,  # a row holds an id, no prompt
-        "data.dataloader_num_workers": 0,
-        "data.shuffle": True,
-        "data.seed": recipe.seed,
-        **{f"+data.apply_chat_template_kwargs.{name}": value for name, value in recipe.policy.template.items()},
-    }
-
-
-def _model(where: str, recipe: Recipe, model: str) -> dict[str, Any]:
-    machine = recipe.machine
-    config: dict[str, Any] = {
-        f"{where}.path": model,
-        f"{where}.external_lib": PLUGIN,
-        f"{where}.use_remove_padding": machine.flash_attention or machine.device == "cpu",
-        f"{where}.enable_gradient_checkpointing": machine.device == "gpu",
-    }
-    if not machine.flash_attention:
-        config[f"+{where}.override_config.attn_implementation"] = PACKED if machine.device == "cpu" else "sdpa"
-    return config
-
-
-def _adapters(recipe: Recipe) -> dict[str, Any]:
-    policy, where = recipe.policy, "actor_rollout_ref.model"
-    if policy.lora_rank is None:
-        return {}
-    config = {
-        f"{where}.lora_rank": policy.lora_rank,
-        f"{where}.lora_alpha": policy.lora_alpha,
-        f"{where}.target_modules": policy.lora_targets or "all-linear",
-    }
-    if recipe.machine.device == "cpu":
-        config[f"{where}.lora.merge"] = True  # our own rollout engine has no adapters
-    return config
-
-
-def _actor(recipe: Recipe) -> dict[str, Any]:
-    algorithm, optimiser, batch = recipe.algorithm, recipe.optimiser, recipe.batch
-    actor = "actor_rollout_ref.actor"
-    config: dict[str, Any] = {
-        "algorithm.adv_estimator": "gae" if algorithm.name == "ppo" else "ctc_grpo",  # GRPO is CTC-GRPO without turn credit
-        "critic.enable": algorithm.name == "ppo",
-        f"{actor}.strategy": "fsdp2",
-        f"{actor}.ppo_mini_batch_size": batch.mini_batch,
-        f"{actor}.ppo_epochs": batch.passes,
-        f"{actor}.use_dynamic_bsz": True,  # the only way to a mini-batch above the batch
-        f"{actor}.ppo_max_token_len_per_gpu": batch.tokens_per_device,
-        f"{actor}.clip_ratio": algorithm.clip,
-        f"{actor}.clip_ratio_low": algorithm.clip,
-        f"{actor}.clip_ratio_high": algorithm.clip,
-        f"{actor}.entropy_coeff": algorithm.entropy,
-        f"{actor}.calculate_entropy": True,  # logged even where its weight is 0
-        f"{actor}.use_kl_loss": algorithm.kl > 0,
-        f"{actor}.kl_loss_coef": algorithm.kl,
-        f"{actor}.data_loader_seed": recipe.seed,
-        f"{actor}.grad_clip": optimiser.max_norm,
-        f"{actor}.checkpoint.save_contents": ["model", "optimizer", "extra", "hf_model"],
-        f"{actor}.checkpoint.load_contents": ["model", "optimizer", "extra"],
-        f"{actor}.optim.lr": optimiser.learning_rate,
-        f"{actor}.optim.lr_scheduler_type": optimiser.schedule,
-        f"{actor}.optim.lr_warmup_steps_ratio": optimiser.warmup_ratio,
-        f"{actor}.optim.lr_warmup_steps": -1 if optimiser.warmup_steps is None else optimiser.warmup_steps,
-        f"{actor}.optim.min_lr_ratio": optimiser.min_ratio,
-        f"{actor}.optim.zero_indexed_step": False,  # else the first step has a learning rate of 0
-        f"{actor}.optim.weight_decay": optimiser.weight_decay,
-        f"{actor}.optim.clip_grad": optimiser.max_norm,
-    }
-    if algorithm.name == "ppo":
-        config |= {"algorithm.gamma": algorithm.gamma, "algorithm.lam": algorithm.lam}
-        config["trainer.critic_warmup"] = algorithm.critic_warmup
-    else:
-        config |= {f"+algorithm.ctc.{name}": getattr(algorithm, name) for name in ("alpha", "centre", "sigma_min", "ddof")}
-    return config
-
-
-def _rollout(recipe: Recipe, paths: RunPaths) -> dict[str, Any]:
-    policy, machine = recipe.policy, recipe.machine
-    rollout = "actor_rollout_ref.rollout"
-    top_k = policy.top_k or -1  # all tokens, in vllm and verl
-    return {
-        f"{rollout}.name": machine.engine,
-        f"{rollout}.n": recipe.batch.rollouts,
-        f"{rollout}.temperature": policy.temperature,
-        f"{rollout}.top_p": policy.top_p,
-        f"{rollout}.top_k": top_k,
-        f"{rollout}.seed": recipe.seed,
-        f"{rollout}.val_kwargs.do_sample": True,
-        f"{rollout}.val_kwargs.temperature": policy.temperature,
-        f"{rollout}.val_kwargs.top_p": policy.top_p,
-        f"{rollout}.val_kwargs.top_k": top_k,
-        f"{rollout}.val_kwargs.n": 1,
-        f"{rollout}.tensor_model_parallel_size": machine.tensor_parallel,
-        f"{rollout}.gpu_memory_utilization": machine.engine_memory,
-        f"{rollout}.agent.num_workers": machine.workers,
-        f"{rollout}.agent.agent_loop_config_path": str(paths.agent_loops),
-        f"{rollout}.agent.default_agent_loop": AGENT,
-    }
-
-
-def _trainer(recipe: Recipe, paths: RunPaths, train_rows: int) -> dict[str, Any]:
-    batch, watching = recipe.batch, recipe.watching
-    steps_per_epoch = max(1, train_rows // batch.scenarios)
-    return {
-        "trainer.v1.trainer_mode": TRAINER,
-        "trainer.total_training_steps": batch.steps,
-        "trainer.total_epochs": math.ceil(batch.steps / steps_per_epoch) + 1,
-        "+trainer.v1.heartloop.shuffled": recipe.algorithm.shuffled,
-        "trainer.project_name": "heartloop",
-        "trainer.experiment_name": f"{recipe.name}-{recipe.hash}",
-        "trainer.logger": ["file", *watching.loggers],
-        "trainer.default_local_dir": str(paths.checkpoints),
-        "trainer.resume_mode": "auto",
-        "trainer.val_before_train": watching.validate_every > 0 and watching.validate_first,
-        "trainer.test_freq": watching.validate_every or -1,
-        "trainer.save_freq": watching.save_every or batch.steps,
-        "trainer.max_actor_ckpt_to_keep": watching.keep,
-        "trainer.max_critic_ckpt_to_keep": watching.keep,
-    }
-
-
-def _machine(recipe: Recipe) -> dict[str, Any]:
-    machine, actor = recipe.machine, "actor_rollout_ref.actor.fsdp_config"
-    config: dict[str, Any] = {
-        "trainer.n_gpus_per_node": machine.ranks,
-        "trainer.nnodes": machine.nodes,
-        "reward.num_workers": 1,  # rewards come with the dialogues
-        "+ray_kwargs.ray_init.include_dashboard": False,
-        f"{actor}.seed": recipe.seed,
-        f"{actor}.param_offload": machine.offload,
-        f"{actor}.optimizer_offload": machine.offload,
-    }
-    if machine.nodes == 1:
-        config["+ray_kwargs.ray_init._node_ip_address"] = "127.0.0.1"
-    if machine.cpus is not None:
-        config["ray_kwargs.ray_init.num_cpus"] = machine.cpus
-    if machine.device == "gpu":
-        return config | {"trainer.device": "cuda"}
-    plain = {"use_torch_compile": False, "dtype": "float32"}
-    trained = (actor, "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
-    precision = {"param_dtype": _PRECISIONS[machine.precision], "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
-    return {
-        **config,
-        "trainer.device": "cpu",
-        "+ray_kwargs.ray_init.num_gpus": machine.ranks,  # logical GPUs, by which verl counts ranks
-        "+ray_kwargs.ray_init.object_store_memory": 1_000_000_000,
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units": 1,
-        "actor_rollout_ref.actor.use_torch_compile": False,
-        **{f"{where}.{name}": value for where in trained for name, value in plain.items()},
-        # verl's own is bfloat16, on most CPUs slower and unlike the log-probabilities of the replies
-        **{f"+{where}.mixed_precision": precision for where in trained},
-        "actor_rollout_ref.rollout.dtype": "float32",
-        # replies are sampled from the same weights in the same precision: their log-probabilities are not recomputed
-        "algorithm.rollout_correction.bypass_mode": True,
-        "actor_rollout_ref.rollout.free_cache_engine": False,
-    }
+    return _yaml("environment.yaml", recipe, platform=sys.platform, given=os.environ)
 
 
 def _hydra(value: Any) -> str:
@@ -357,4 +186,4 @@ def _hydra(value: Any) -> str:
         return "{" + ",".join(f"{key}:{_hydra(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_hydra, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _json(value)

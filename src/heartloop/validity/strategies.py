@@ -24,7 +24,7 @@ from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
-from heartloop.scoring.agreement import krippendorff_alpha
+from heartloop.scoring.agreement import nominal_alpha
 from heartloop.validity.suites import dialogue_key, items_of, means, needs_judge, points_of, question, run_suite, said
 
 READER = "embedded reader"
@@ -207,7 +207,7 @@ def _agreement(a: str, b: str, mine: Labels, theirs: Labels) -> tuple[Table, dic
     for label, keys in {"all": tuple(STRATEGIES), **{key: (key,) for key in LABELS}}.items():
         x, y = ([key in labels[reply] for reply in both for key in keys] for labels in (mine, theirs))
         try:
-            alpha = krippendorff_alpha([x, y], measured="nominal")
+            alpha = nominal_alpha([x, y])
         except UseError:  # never used, or always by both
             alpha = None
         numbers[label] = {"f1": f1(x, y), "alpha": alpha, "first": sum(x), "second": sum(y)}

@@ -17,20 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from inspect_ai import log as logs
 from inspect_ai.event import InfoEvent, ModelEvent, ScoreEvent
-from inspect_ai.log import (
-    EvalConfig,
-    EvalDataset,
-    EvalError,
-    EvalLog,
-    EvalPlan,
-    EvalPlanStep,
-    EvalSample,
-    EvalSpec,
-    EvalStats,
-    recompute_metrics,
-    write_eval_log,
-)
 from inspect_ai.log._log import EvalMetricDefinition, EvalResults, EvalScorer
 from inspect_ai.model import (
     ChatCompletionChoice,
@@ -88,12 +76,12 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
         log = log_of([dialogue for key, dialogue in latest.items() if key[0] == model], settings, started=_started(run))
         with reported(f"write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_eval_log(log, str(target))
+            logs.write_eval_log(log, str(target))
         written.append(target)
     return written
 
 
-def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, started: datetime) -> EvalLog:
+def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, started: datetime) -> logs.EvalLog:
     """The dialogues of one model as a log; `started` is shown as the time of the log and its events."""
     first = dialogues[0]
     scale = load_environment(first.environment).scale
@@ -109,7 +97,7 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         **options_of(settings),
     }
     others = {role: model for role, model in first.models.items() if role != "policy"}
-    spec = EvalSpec(
+    spec = logs.EvalSpec(
         eval_id=name,
         run_id=name,
         task_id=name,
@@ -117,11 +105,13 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         task=f"heartloop/{first.environment}",
         task_registry_name=f"heartloop/{first.environment}",
         task_args={key: value for key, value in arguments.items() if value is not None},
-        dataset=EvalDataset(name=settings.get("scenario_set"), samples=len(scenarios), sample_ids=scenarios),
+        dataset=logs.EvalDataset(name=settings.get("scenario_set"), samples=len(scenarios), sample_ids=scenarios),
         model=first.model,
         model_generate_config=_config(first.sampling.get("policy"), settings.get("seed")),
         model_roles={role: ModelConfig(model=model, config=_config(first.sampling.get(role))) for role, model in others.items()},
-        config=EvalConfig(epochs=1 + max(dialogue.repeat for dialogue in dialogues), fail_on_error=False, score_on_error=True),
+        config=logs.EvalConfig(
+            epochs=1 + max(dialogue.repeat for dialogue in dialogues), fail_on_error=False, score_on_error=True
+        ),
         packages={"heartloop": str(settings.get("heartloop_version") or heartloop.__version__)},
         metadata={"heartloop": {key: value for key, value in settings.items() if key != "scenarios"}},
         scorers=[EvalScorer(name=SCORER, metrics=metrics)],
@@ -129,12 +119,12 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
     prompts = PolicyPrompts(settings)
     samples = [_sample(dialogue, prompts.of(dialogue) or "", started) for dialogue in dialogues]
     usage = {role: total_usage(d.usage.get(role, Usage()) for d in dialogues) for role in first.models}
-    log = EvalLog(
+    log = logs.EvalLog(
         status="success",
         eval=spec,
-        plan=EvalPlan(steps=[EvalPlanStep(solver="heartloop/dialogue", params={})]),
+        plan=logs.EvalPlan(steps=[logs.EvalPlanStep(solver="heartloop/dialogue", params={})]),
         results=EvalResults(total_samples=len(samples), completed_samples=sum(d.scored for d in dialogues)),
-        stats=EvalStats(
+        stats=logs.EvalStats(
             started_at=started.isoformat(),
             completed_at=(started + timedelta(seconds=max(d.seconds for d in dialogues))).isoformat(),
             model_usage=_by_model(usage, first.models),
@@ -142,15 +132,15 @@ def log_of(dialogues: Sequence[Transcript], settings: Mapping[str, Any], *, star
         ),
         samples=samples,
     )
-    recompute_metrics(log)
+    logs.recompute_metrics(log)
     return log
 
 
-def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> EvalSample:
+def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> logs.EvalSample:
     shown = messages_of(dialogue, policy_prompt)
     failed = unscored_error(dialogue)
     score = score_of(dialogue)
-    return EvalSample(
+    return logs.EvalSample(
         id=dialogue.scenario,
         epoch=dialogue.repeat + 1,
         input=dialogue.opening or "",
@@ -165,7 +155,7 @@ def _sample(dialogue: Transcript, policy_prompt: str, started: datetime) -> Eval
         role_usage={role: _usage(usage) for role, usage in dialogue.usage.items() if role != "policy"},
         started_at=started.isoformat(),
         total_time=dialogue.seconds,
-        error=EvalError(message=str(failed), traceback=str(failed), traceback_ansi=str(failed)) if failed else None,
+        error=logs.EvalError(message=str(failed), traceback=str(failed), traceback_ansi=str(failed)) if failed else None,
         uuid=hashlib.sha256("|".join(map(str, (*dialogue.key, dialogue.seed))).encode()).hexdigest()[:22],
     )
 

@@ -29,17 +29,6 @@ from heartloop.environments.training import AnswerForm, Training
 from heartloop.evaluation.tables import messages_of
 from heartloop.models.baselines import Baseline
 
-_IN_DIALOGUES: Mapping[str, float] = {
-    "reflector": 2.0,
-    "template": 0.3, "lecturer": 0.3, "fixer": 0.3, "flatterer": 0.3,
-    "pushover": 0.3, "rigid": 0.3, "excuser": 0.3, "interviewer": 0.3,
-}  # fmt: skip
-"""How often each baseline replies. `reflector` does no harm; the others are poor in some scene and leave room upwards. Left out:
-`counsellor`, as its replies belong to held-out scenarios; `assistant`, as its lists are too long for this policy; `hostile`, as a
-policy should not have to unlearn it; `silent` and `garbage`, which are no English."""
-_IN_ANSWERS: Mapping[str, float] = {
-    "reflector": 1.0, "template": 0.6, "lecturer": 0.6, "fixer": 0.6, "flatterer": 0.6, "interviewer": 0.3,
-}  # fmt: skip
 LONGEST_REPLY, LONGEST_PART = 36, 40
 """Maximum number of words and punctuation marks; a longer reply or part of an answer loses whole sentences at random."""
 _TESTED = 24  # held-out scenarios that are answered, for the held-out perplexity alone
@@ -107,9 +96,14 @@ def environment_for(source: Source) -> Ready:
 Job: TypeAlias = tuple[Source, str, int]
 
 
+@cache
+def _table() -> Mapping[str, Any]:
+    table: Mapping[str, Any] = yaml_value((resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8"))
+    return table
+
+
 def _sources(name: str) -> tuple[Source, ...]:
-    text = (resources.files(__package__) / "corpus.yaml").read_text(encoding="utf-8")
-    return tuple(Source.model_validate(source) for source in yaml_value(text)[name])
+    return tuple(Source.model_validate(source) for source in _table()[name])
 
 
 class CorpusSettings(BaseModel):
@@ -216,7 +210,8 @@ class Mixture:
     ) -> Reply:
         history = "|".join(message.content for message in messages[1:])
         rng = random.Random(f"{sampling.seed if sampling else None}|{history}")
-        for name in (*rng.choices(list(_IN_DIALOGUES), list(_IN_DIALOGUES.values()), k=8), next(iter(_IN_DIALOGUES))):
+        shares = _table()["in_dialogues"]
+        for name in (*rng.choices(list(shares), list(shares.values()), k=8), next(iter(shares))):
             answer = await Baseline(name).complete(messages, sampling=sampling)
             if text := whole_sentences(answer.text, LONGEST_REPLY, rng):
                 break
@@ -229,12 +224,12 @@ async def _answer(source: Source, scenario: str, seed: int) -> Example:
     episode = environment_for(source).begin(scenario, seed=seed)
     opening = await episode.open() or ""
     messages = [Message(role="system", content=episode.policy_prompt), Message(role="user", content=opening)]
-    rng = random.Random(f"{scenario}|{seed}")
+    rng, shares = random.Random(f"{scenario}|{seed}"), _table()["in_answers"]
 
     async def part(name: str) -> str:
         """Of a baseline drawn at random; another one is drawn if no sentence of it is short enough."""
         for _ in range(100):
-            (baseline,) = rng.choices(list(_IN_ANSWERS), list(_IN_ANSWERS.values()))
+            (baseline,) = rng.choices(list(shares), list(shares.values()))
             answer = await Baseline(baseline).complete(messages, sampling=Sampling(seed=rng.randrange(2**31)))
             if text := whole_sentences(form.split(answer.text)[name], LONGEST_PART, rng):
                 return text

@@ -11,6 +11,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,38 +34,17 @@ MARKERS = ("<pad>", "<unk>", "<end>", "<system>", "<user>", "<assistant>")
 _SPACE = "▁"
 _OPENING = "“"  # a token of its own; the word after it is the same token as without it, so that it can be copied
 _PIECE = rf"{_SPACE}?(?:[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:]\d+)*|[^\w\s{_SPACE}])"
-_TEMPLATE = """\
-{%- for m in messages -%}
-<{{ m['role'] }}>
-{%- if m['role'] == 'system' -%}
-{%- set kept = namespace(words=[]) -%}
-{%- for heading in HEADINGS -%}
-{%- for part in m['content'].split('## ') -%}
-{%- if part.startswith(heading + '\\n') -%}
-{%- set kept.words = kept.words + part[heading | length:].replace('\\n- ', '\\n').split() -%}
-{%- endif -%}
-{%- endfor -%}
-{%- endfor -%}
-{{ (kept.words[:130] | join(' ')).replace('<', '') }}
-{%- else -%}
-{{ (m['content'].split()[:WORDS] | join(' ')).replace('<', '') }}
-{%- endif -%}
-<end>
-{%- endfor -%}
-{%- if add_generation_prompt -%}<assistant>{%- endif -%}
-"""
-_AS_IT_IS = """\
-{%- elif m['role'] == 'assistant' -%}
-{{ m['content'].replace('<', '') }}
-{%- else -%}
-"""
+_TEMPLATE = (resources.files(__package__) / "chat_template.jinja").read_text(encoding="utf-8")
+"""Between dashes what is only in a layout with breaks; names in capitals are replaced."""
 
 
 def chat_template(layout: Layout) -> str:
     """The template of a layout: 130 words of the system prompt, the first words of other messages, no `<` in any."""
     headings = ", ".join(f"'{heading}'" for heading in layout.headings)
-    template = _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words))
-    return template.replace("{%- else -%}\n", _AS_IT_IS) if layout.breaks else template
+    before, as_it_is, after = (
+        _TEMPLATE.replace("HEADINGS", f"({headings})").replace("WORDS", str(layout.message_words)).split("---\n")
+    )
+    return before + (as_it_is if layout.breaks else "") + after
 
 
 def is_laptop_template(template: str | None) -> bool:
