@@ -23,7 +23,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.chat import EMBEDDED, HUMAN, Reply, estimate_usage
+from heartloop.core.chat import EMBEDDED, HUMAN, Reply, Schema, estimate_usage
 from heartloop.core.dialogue import HEAVY_TAGS, LEFT, Message, Sampling, Transcript
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
@@ -78,9 +78,7 @@ class Screen:
         form = spec.training.answer_form if spec.training is not None else None
         self._parts = dict(form.headings) if form is not None else {"": ""}
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         index = sum(message.role == "assistant" for message in messages)
         if index == len(self._replies):
             self._replies.append(

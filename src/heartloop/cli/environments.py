@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from heartloop.cli.options import Prices, Timeout, Yes
@@ -35,7 +36,7 @@ def _environments(context: typer.Context) -> None:
 
 
 @environments_app.command("show")
-def environments_show(environment: Annotated[str, typer.Argument(help="Name of an environment.")]) -> None:
+def environments_show(environment: Annotated[str, Argument(help="Name of an environment.")]) -> None:
     """Print an environment's score, roles, scenario sets, and options with type, bounds, default and published value."""
     from heartloop.environments.registry import load_environment
 
@@ -69,10 +70,8 @@ check_app = typer.Typer(
 
 @check_app.command("model")
 def check_model(
-    model: Annotated[str, typer.Argument(help="Model of a service: service/model.")],
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="JSON file to write, for a report; without key and answers.")
-    ] = None,
+    model: Annotated[str, Argument(help="Model of a service: service/model.")],
+    json_file: Annotated[Path | None, Option("--json", help="JSON file to write, for a report; without key and answers.")] = None,
     yes: Yes = False,
     timeout: Timeout = 300.0,
     prices: Prices = None,
@@ -128,8 +127,8 @@ def _print_findings(probe: Probe) -> None:
 
 @check_app.command("environment")
 def check_environment(
-    environment: Annotated[str, typer.Argument(help="Name of an environment.")],
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
+    environment: Annotated[str, Argument(help="Name of an environment.")],
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
     from heartloop.environments.check import check_environment as check

@@ -23,6 +23,10 @@ LOCAL_PREFIX = "local/"
 """Of the names of models that heartloop serves itself (`models.local`); their server enforces every schema at no cost."""
 
 
+Schema = Mapping[str, Any] | None
+"""The JSON schema of an answer; `None` for a text."""
+
+
 def is_embedded(model: str) -> bool:
     return model == EMBEDDED
 
@@ -47,9 +51,7 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """Such as `openai/gpt-6-luna` or `heartloop/reflector`."""
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One completion; `schema` is a JSON schema for the answer, which not every endpoint enforces.
 
         Raises:
@@ -93,12 +95,10 @@ class ScriptedChat:
         self._cycle = cycle
         self._tags = tags
         self.asked: list[tuple[Message, ...]] = []
-        self.schemas: list[Mapping[str, Any] | None] = []
+        self.schemas: list[Schema] = []
         self.samplings: list[Sampling | None] = []
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         number = len(self.asked)
         self.asked.append(tuple(messages))
         self.schemas.append(schema)

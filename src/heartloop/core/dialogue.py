@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import mmap
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from operator import add, sub
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -310,33 +312,8 @@ class Transcript(_Frozen):
         return self.score is not None
 
 
-_THINKING = (
-    ("<think>", "</think>"),  # DeepSeek, Qwen, GLM, Kimi K2, MiniMax, Phi, Hunyuan, Nemotron, OLMo
-    ("<thought>", "</thought>"),  # EXAONE Deep
-    ("<seed:think>", "</seed:think>"),
-    ("<longcat_think>", "</longcat_think>"),
-    (r"(?-i:\[THINK\])", r"(?-i:\[/THINK\])"),  # Mistral; [think] is a word of the reply
-    ("◁think▷", "◁/think▷"),  # Kimi-VL
-    (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),  # Kimi K3
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere
-    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
-    (r"<\|channel>thought\b", r"<channel\|>"),  # Gemma 4
-    (
-        r"<\|channel\|>(?:analysis|commentary)\b[^<]*<\|message\|>",
-        r"(?:<\|start\|>assistant)?<\|channel\|>final\b[^<]*<\|message\|>",
-    ),
-)
-"""Tags around the thinking of models that write it into their answer, as the parsers of vLLM and SGLang list them; the last is
-gpt-oss. They count wherever they occur."""
-_THINKING_FIRST = (
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<reason>", "</reason>"),
-    ("analysis(?=.*assistantfinal)", "assistantfinal"),  # gpt-oss without its special tokens
-    (r"here(?:'s| is) my thought process:", r"here(?:'s| is) my response:"),  # Granite
-)
-"""The same of ordinary words: they count only where the answer begins with the first."""
+_TAGS = tomllib.loads((resources.files(__package__) / "thinking.toml").read_text(encoding="utf-8"))
+_THINKING, _THINKING_FIRST = ([(row["opens"], row["closes"]) for row in _TAGS[kind]] for kind in ("anywhere", "first"))
 _FLAGS = re.IGNORECASE | re.DOTALL
 _OPEN, _CLOSE = (re.compile("|".join(tags), _FLAGS) for tags in zip(*_THINKING, strict=True))
 _FIRST = [(re.compile(rf"\s*(?:{opening})", _FLAGS), re.compile(closing, _FLAGS)) for opening, closing in _THINKING_FIRST]

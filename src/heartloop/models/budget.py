@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
+from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, Schema, estimate_tokens, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
@@ -437,9 +437,7 @@ class Metered:
         self.meter = meter
         self.role = role
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
         usage: Usage | None = None
         try:

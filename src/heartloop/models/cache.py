@@ -13,13 +13,13 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import ChatModel, Reply, Schema
 from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage, writable
 from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent, InputError, UseError
 
@@ -281,9 +281,7 @@ class Cached:
         # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         scope = _scope.get() or DialogueScope()
         key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
         cached = await self.cache.lookup(key)
@@ -294,7 +292,7 @@ class Cached:
             self.cache.put(key, self.name, self.role, reply)
         return reply
 
-    def _digest(self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling) -> bytes:
+    def _digest(self, messages: Sequence[Message], schema: Schema, sampling: Sampling) -> bytes:
         """SHA-256 of the request. Each part is preceded by its length, so that different requests never concatenate alike."""
         first = (messages[0].role, messages[0].content) if messages else ("", "")
         digest = _head(self.name, self._source, repr(schema), *first).copy()

@@ -12,15 +12,17 @@ import os
 import random
 import re
 import time
+import tomllib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
-from heartloop.core.chat import Reply
+from heartloop.core.chat import Reply, Schema
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import (
     EndpointStopped,
@@ -117,27 +119,18 @@ _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped 
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
-SERVICES: Mapping[str, str] = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "xai": "https://api.x.ai/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.ai/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-}
+@cache
+def provider_table() -> dict[str, dict[str, dict[str, Any]]]:
+    """`services` by name, and `examples` by `service/model`."""
+    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text(encoding="utf-8"))
+
+
+_ROWS = provider_table()["services"].items()
+SERVICES: Mapping[str, str] = {name: row["address"] for name, row in _ROWS if row["key"] and row["address"]}
 """Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
-
-STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})  # services with a strict mode for schemas
-
-LOCAL: Mapping[str, str] = {
-    "vllm": "http://127.0.0.1:8000/v1",
-    "sglang": "http://127.0.0.1:30000/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-}
+LOCAL: Mapping[str, str] = {name: row["address"] for name, row in _ROWS if not row["key"]}
 """Default addresses of local servers, which need no key."""
+STRICT = frozenset(name for name, row in _ROWS if row["sent_strict"])
 
 
 def variable(service: str, what: str) -> str:
@@ -284,9 +277,7 @@ class EndpointChat:
     async def close(self) -> None:
         await self._connections.close()
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once, and
         `EndpointStopped` where no further call can succeed now."""
         sampling = sampling or Sampling()
@@ -326,9 +317,8 @@ class EndpointChat:
         return outcome
 
     async def _understood(
-        self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling, habits: Habits,
-        connect: float | None = None,
-    ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
+        self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
+    ) -> tuple[Reply | Trouble, Habits]:
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
         while True:
             body = habits.body(self.model, messages, schema, sampling)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from heartloop.core.chat import Reply, estimate_tokens, estimate_usage
+from heartloop.core.chat import Reply, Schema, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import EndpointStopped, HeartloopError, MalformedReply, Moderated, RefusedByServer, TransportError
 from heartloop.models.gate import Allowance
@@ -82,9 +82,7 @@ class Habits(NamedTuple):
     long_name: bool = False
     refused: frozenset[str] = frozenset()
 
-    def body(
-        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
-    ) -> dict[str, Any]:
+    def body(self, model: str, messages: Sequence[Message], schema: Schema, sampling: Sampling) -> dict[str, Any]:
         """The request body; sampling settings that are `None` are left out. Those of `request` are never left out."""
         body: dict[str, Any] = {"model": model, "messages": [{"role": m.role, "content": m.content} for m in messages]}
         for name in (*_OPTIONAL, *_REQUIRED):
