@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -59,8 +59,7 @@ class Shard(BaseModel):
         return list(scenarios[self.index - 1 :: self.count])
 
 
-class Job(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class Job(NamedTuple):
     model: str
     scenario: str
     repeat: int

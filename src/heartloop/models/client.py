@@ -15,9 +15,10 @@ import time
 import tomllib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
@@ -83,21 +84,14 @@ class _Key:
         self.proxy = proxy
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
-        # a short placeholder such as `EMPTY` may be part of a model's answer
-        long = [secret for secret in self._secrets if len(secret) >= 12]
-        self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
 
     def __repr__(self) -> str:
         return "***"
 
-    def scrub(self, text: str) -> str:
+    def scrub(self, text: str, *, shortest: int = 0) -> str:
         for secret in self._secrets:
-            text = scrub(text, secret)
+            text = scrub(text, secret) if len(secret) >= shortest else text
         return text
-
-    def may_occur_in(self, *texts: str | None) -> bool:
-        """Whether one of the texts may contain the key; a fast check before `scrub`."""
-        return any(start in text for start in self._starts for text in texts if text)
 
 
 CONNECTIONS = 64
@@ -142,7 +136,7 @@ def base_url_of(service: str) -> str | None:
     return os.environ.get(variable(service, "BASE_URL"), "").strip() or SERVICES.get(service) or LOCAL.get(service)
 
 
-class Connections:
+class Connections(AbstractAsyncContextManager["Connections"]):
     """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
 
     `limit` counts concurrent calls to one address, over all its models; waiting at the gate is not part of a call's timeout.
@@ -205,14 +199,11 @@ class Connections:
         if session is not None:
             await session.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
-class EndpointChat:
+class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
     Safe for hundreds of concurrent calls. Close it or use it as `async with`; that closes `connections` too, which open again.
@@ -268,9 +259,6 @@ class EndpointChat:
     def __repr__(self) -> str:
         return f"EndpointChat({self.name!r}, base_url={self.address!r})"
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
@@ -311,8 +299,8 @@ class EndpointChat:
         if self.name.startswith(MARKED):
             mark_prefix(body["messages"])
         outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
-        if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
-            text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
+        if isinstance(outcome, Reply):  # of which a short placeholder such as `EMPTY` may be part
+            text, reasoning, finish = (part and self._key.scrub(part, shortest=12) for part in outcome[:3])
             outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
         return outcome
 
