@@ -14,6 +14,7 @@ from typer import Argument, Option
 from heartloop.cli import options as given
 from heartloop.cli.write import write_app
 from heartloop.core.errors import UseError
+from heartloop.core.system import reported
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
@@ -48,14 +49,11 @@ def scenarios_new(
     if not is_yaml(path):
         raise UseError(f"--out is {path}; expected a name that ends with .yaml, by which the file is read")
     text = template_of(spec, str(path), short=short)
-    try:
+    if path.exists():
+        raise UseError(f"{path} exists; choose another --out, or remove it")
+    with reported(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UseError(f"{path} exists; choose another --out, or remove it") from error
-    except OSError as error:
-        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+        path.write_text(text, encoding="utf-8")
     typer.echo(f"{path} written. Edit it, then: heartloop scenarios check {path}")
 
 

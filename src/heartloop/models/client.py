@@ -14,7 +14,7 @@ import re
 import time
 import tomllib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from pathlib import Path
@@ -270,16 +270,38 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         `EndpointStopped` where no further call can succeed now."""
         sampling = sampling or Sampling()
         habits = self._connections.habits(self.address, self.model, self._first_habits)
-        attempts = _Attempts(self, "chat completion")
-        while True:
+
+        async def attempt() -> Reply | Trouble:
+            nonlocal habits
             outcome, habits = await self._understood(messages, schema, sampling, habits)
-            if isinstance(outcome, Reply):
-                break
-            await attempts.wait(outcome)
+            return outcome
+
+        reply, abandoned = await self._repeated(attempt)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
-        return outcome._replace(abandoned=attempts.abandoned)
+        return reply._replace(abandoned=abandoned)
+
+    async def _repeated(
+        self, attempt: Callable[[], Awaitable[Answer | Trouble]], wanted: str = "chat completion"
+    ) -> tuple[Answer, int]:
+        """The answer, and how many attempts before it the server may bill; raises where none is left or a retry cannot help."""
+        tries, timed_out, abandoned = 1, 0, 0
+        while isinstance(outcome := await attempt(), Trouble):
+            abandoned += outcome.abandoned
+            timed_out += outcome.timed_out
+            left = tries <= self.retries and timed_out < 2
+            if not (outcome.again if outcome.limited else outcome.passing and left):
+                error = self.error_of(outcome, tries, wanted)
+                if isinstance(error, ModelError):
+                    error.abandoned = abandoned
+                # `from None`, outside of any handler: a chained traceback could print the request's headers
+                raise error from None
+            self.retried += 1
+            if not outcome.limited:  # else the gate waits
+                tries += 1
+                await asyncio.sleep(pause_before(tries) * self.factor)
+        return outcome, abandoned
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
         """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""
@@ -339,12 +361,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
         body = {"model": self.model, "input": list(texts)}
-        attempts = _Attempts(self, "embedding")
-        while True:
-            outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts), self._timeout)
-            if isinstance(outcome, Embedded):
-                return outcome
-            await attempts.wait(outcome)
+        read = partial(read_embeddings, texts=texts)
+        return (await self._repeated(partial(self._attempt, self._embeddings_url, body, read, self._timeout), "embedding"))[0]
 
     async def _attempt(
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
@@ -517,31 +535,6 @@ def _proxy(parts: SplitResult) -> str | None:
             f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {parts.scheme.upper()}_PROXY to http://HOST:PORT"
         )
     return proxy if separator else f"http://{proxy}"
-
-
-class _Attempts:
-    """The attempts at one call: which outcome is worth another, and the pause before it."""
-
-    def __init__(self, model: EndpointChat, wanted: str) -> None:
-        self._model, self._wanted = model, wanted
-        self._tries, self._timed_out = 1, 0
-        self.abandoned = 0
-
-    async def wait(self, outcome: Trouble) -> None:
-        """Waits before the next attempt, or raises where none is left or a retry cannot help."""
-        self.abandoned += outcome.abandoned
-        self._timed_out += outcome.timed_out
-        left = self._tries <= self._model.retries and self._timed_out < 2
-        if not (outcome.again if outcome.limited else outcome.passing and left):
-            error = self._model.error_of(outcome, self._tries, self._wanted)
-            if isinstance(error, ModelError):
-                error.abandoned = self.abandoned
-            # `from None`, outside of any handler: a chained traceback could print the request's headers
-            raise error from None
-        self._model.retried += 1
-        if not outcome.limited:  # else the gate waits
-            self._tries += 1
-            await asyncio.sleep(pause_before(self._tries) * self._model.factor)
 
 
 def pause_before(tries: int) -> float:
