@@ -353,7 +353,7 @@ def test_another_dialogue_starts_only_if_it_and_those_in_flight_fit() -> None:
     """A dialogue takes 300 tokens, with a fifth more as a margin 360: 300 + 360 of 1000 fit, 300 + 2 x 360 do not."""
     meter = Meter(max_tokens=1000)
     meter.record("openai/a", "policy", _tokens(200, 100))
-    meter.finish({("openai/a", "policy"): _tokens(200, 100)})
+    meter.finish([("openai/a", "policy", _tokens(200, 100))])
     assert meter.affords(0) is None
     assert "--max-tokens 1000" in (meter.affords(1) or "")
 

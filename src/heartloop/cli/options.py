@@ -26,8 +26,6 @@ Request = Annotated[
     ),
 ]
 Timeout = Annotated[float, Option(min=0.1, help="Seconds without data from the server after which a model call times out.")]
-Retries = Annotated[int, Option(min=0, help="Maximum number of retries of a failed model call.")]
-MaxCost = Annotated[float | None, Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
 MaxTokens = Annotated[int | None, Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
 Prices = Annotated[Path | None, Option(help="TOML file of prices: input and output per million tokens, by model.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Continue after the estimate without asking.")]
@@ -51,8 +49,8 @@ class CallLimits:
     """How long a call may take, and what all calls may cost."""
 
     timeout: Timeout = 300.0
-    retries: Retries = 6
-    max_cost: MaxCost = None
+    retries: Annotated[int, Option(min=0, help="Maximum number of retries of a failed model call.")] = 6
+    max_cost: Annotated[float | None, Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")] = None
     max_tokens: MaxTokens = None
     prices: Prices = None
 

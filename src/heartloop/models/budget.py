@@ -285,10 +285,11 @@ class Meter:
                 raise BudgetSpent(refusal)
             await self._settled.wait()
 
-    def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
+    def finish(self, paid: Iterable[tuple[str, str, Usage]]) -> None:
+        """Counts a dialogue, with model, role and tokens of its calls."""
         self._dialogues += 1
-        for key, used in usage.items():
-            self._finished[key] += used
+        for model, role, usage in paid:
+            self._finished[model, role] += usage
 
     def lose(self, model: str, role: str, usage: Usage) -> None:
         """Counts spending of an earlier process on unfinished dialogues."""

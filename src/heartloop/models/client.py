@@ -382,7 +382,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                 url,
                 data=None if body is None else to_json(body),
                 headers=self._key.headers,
-                timeout=_limits(total, connect),
+                timeout=aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total),
                 proxy=self._key.proxy,
                 allow_redirects=False,  # aiohttp would follow with a GET
             ) as response:
@@ -478,23 +478,13 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-@cache
-def _limits(total: float, connect: float | None) -> aiohttp.ClientTimeout:
-    import aiohttp
-
-    return aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total)
-
-
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
     """The body; `None` where it exceeds `_LARGEST_BODY`, beyond which nothing is read into memory."""
-    if response.content_length is not None and "Content-Encoding" not in response.headers:
-        return await response.read() if response.content_length <= _LARGEST_BODY else None
-    body = bytearray()
-    async for part in response.content.iter_any():
-        body += part
-        if len(body) > _LARGEST_BODY:
-            return None
-    return bytes(body)
+    try:
+        await response.content.readexactly(_LARGEST_BODY + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    return None
 
 
 def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
