@@ -6,24 +6,13 @@ import math
 import mmap
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from operator import add, sub
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_serializer
 
 from heartloop.core.errors import InputError
 from heartloop.core.system import readable
@@ -48,10 +37,7 @@ def writable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(writable)]
-
-
-def _listed(given: Any) -> Any:
-    return (given,) if isinstance(given, str) else given
+_Handler = Callable[[Any], dict[str, Any]]
 
 
 def _without_nan(value: Any) -> Any:
@@ -103,13 +89,16 @@ class Sampling(_Frozen):
     """Number of the likeliest tokens to sample from; 0 or -1, by server, samples from all."""
     presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
     frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
-    stop: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...] | None, BeforeValidator(_listed)] = Field(
-        default=None, min_length=1
-    )
+    stop: tuple[Annotated[Text, Field(min_length=1)], ...] | None = Field(default=None, min_length=1)
     """Texts before which an answer ends; one text may be given without a list."""
     reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z_-]+$")
     """How long a reasoning model thinks: `none`, `minimal`, `low`, `medium`, `high`, ..., by model."""
     request: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
 
     @field_validator("request")
     @classmethod
@@ -123,7 +112,7 @@ class Sampling(_Frozen):
         return given
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset(self, handler: _Handler) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if name in _ALWAYS_WRITTEN or value not in (None, {})}
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -196,7 +185,7 @@ class Usage(_Frozen):
     """Part of `completion_tokens`."""
 
     @model_serializer(mode="wrap")
-    def _without_zeros(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_zeros(self, handler: _Handler) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if value or name not in _TOKEN_PARTS}
 
     @property

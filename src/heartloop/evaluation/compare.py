@@ -19,17 +19,7 @@ from heartloop.core.text import amount, printable
 from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.scores import (
-    ALLOWED_UNSCORED,
-    course_of,
-    group_of,
-    in_group_order,
-    latest,
-    model_names,
-    options_of,
-    points_of,
-    scale_of,
-)
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, course_of, in_group_order, latest, model_names, options_of, points_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
@@ -138,7 +128,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     }
     if len(names) > 1:
         raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
-    scale = scale_of(names.pop())
+    scale = load_environment(names.pop()).scale
     _check_weights(a, b)
     widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
@@ -226,7 +216,7 @@ def _interval(pairs: Sequence[Pair]) -> Interval:
 def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
-        groups.setdefault(group_of(pair.a), []).append(pair)
+        groups.setdefault(pair.a.facts.get(scale.group, ""), []).append(pair)
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))

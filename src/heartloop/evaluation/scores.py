@@ -224,11 +224,8 @@ Key = tuple[str, str, int, int]  # scenario, fingerprint, repeat, seed
 
 def group_letter(number: int) -> str:
     """1 is A, 26 is Z, 27 is AA."""
-    letters = ""
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
+    before, letter = divmod(number - 1, 26)
+    return (group_letter(before) if before else "") + chr(ord("A") + letter)
 
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})

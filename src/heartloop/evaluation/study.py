@@ -6,9 +6,9 @@ same scenarios under other user simulators, or rejudged by other judges, add the
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import combinations
 from typing import NamedTuple
 
@@ -265,12 +265,7 @@ def _uses(
         _mean_use([d for d in played[name] if d.model in models], prices, policy=place == 0 or kind != "judge")
         for place, name in enumerate(instruments)
     )
-    further = Use(0, 0, 0.0)
-    if others:
-        costs = [one.cost for one in others if one.cost is not None]
-        cost = statistics.fmean(costs) if len(costs) == len(others) else None
-        further = Use(statistics.fmean(one.calls for one in others), statistics.fmean(one.tokens for one in others), cost)
-    return first.times(2), further.times(2)
+    return first.times(2), reduce(Use.plus, others, Use(0, 0, 0.0)).times(2 / max(1, len(others)))
 
 
 def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, policy: bool) -> Use:

@@ -27,7 +27,6 @@ from heartloop.core.chat import Reply, Schema
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import (
     EndpointStopped,
-    HeartloopError,
     MalformedReply,
     ModelError,
     Moderated,
@@ -413,7 +412,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
 
-    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> HeartloopError:
+    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> EndpointStopped | ModelError:
         """What a call that failed for good raises: model, address, cause, and what to do."""
         if trouble.kind is EndpointStopped:
             todo = f"top up the account behind {self._key_variable}, or set it to a valid key"
