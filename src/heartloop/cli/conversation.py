@@ -81,9 +81,8 @@ class Screen:
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         index = sum(message.role == "assistant" for message in messages)
         if index == len(self._replies):
-            self._replies.append(
-                "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
-            )
+            parts = (heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
+            self._replies.append("".join(parts))
         text = self._replies[index]
         return Reply(text, usage=estimate_usage(messages, text))
 

@@ -60,9 +60,7 @@ def import_data(
     if len(imported.refused) > show:
         typer.echo(f"  and {len(imported.refused) - show:,} more", err=True)
     if not imported.scenarios and not imported.transcripts:
-        raise InputError(
-            f"{source} contains nothing to import ({amount(len(imported.refused), 'record')} refused); no file written"
-        )
+        raise InputError(f"{source} holds nothing to import ({amount(len(imported.refused), 'record')} refused); no file written")
     written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
     for name, n in imported.counts.items():
         if n:

@@ -116,9 +116,7 @@ def scenarios_show(
         spec, requests = _stored(run, dialogue or " ".join(names[-1:]), turn, scenarios)
     else:
         if len(names) == 1 and names[0] in environment_names():
-            raise UseError(
-                f"{names[0]} is an environment; expected a scenario id after it (`heartloop scenarios list {names[0]}`)"
-            )
+            raise UseError(f"{names[0]} is an environment; expected a scenario id after it (heartloop scenarios list {names[0]})")
         spec, record = find_scenario(names[-1], scenarios, environment=names[0] if len(names) == 2 else None)
         if not prompt:
             typer.echo(spec.scenarios.text(record))
@@ -146,9 +144,7 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
     places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
-        raise UseError(
-            f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one, such as {min(places)!r}"
-        )
+        raise UseError(f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one such as {min(places)!r}")
     played = every[place := places[named[0]]]
     if turn > len(played.turns) + (played.failure is not None):
         raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")

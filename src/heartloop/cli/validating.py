@@ -89,9 +89,7 @@ def rejudge_runs(
         code = max(code, played.code)
         if played.ended.stopped is not None:
             if number < len(suite.variants) - 1:
-                typer.echo(
-                    "Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume."
-                )
+                typer.echo("Not every variant of the first run is judged: no result yet. Rerun the same command to resume.")
                 return code
             break
     result = suite.result(judged_variants(paths, suite))

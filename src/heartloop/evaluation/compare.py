@@ -123,9 +123,7 @@ def _names(run: StoredRun) -> list[str]:
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
     """Compares B with A on the pairs scored in both; `min_difference` is the smallest difference that matters, in points."""
-    names = {d.environment for side in (a, b) for d in side.dialogues} or {
-        str(side.settings.get("environment")) for side in (a, b)
-    }
+    names = {d.environment for d in (*a.dialogues, *b.dialogues)} or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
         raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
     scale = load_environment(names.pop()).scale
@@ -185,9 +183,7 @@ def _check_weights(a: Side, b: Side) -> None:
                 digests.setdefault(name.removeprefix(WEIGHTS), [set(), set()])[place].add(digest)
     if different := {name: both for name, both in digests.items() if all(both) and both[0] != both[1]}:
         shown = "; ".join(f"{name} {' and '.join(sorted(set.union(*different[name])))}" for name in sorted(different))
-        raise UseError(
-            f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
-        )
+        raise UseError(f"A and B were judged by different weights ({shown}); rejudge one (heartloop rejudge RUN --judge ...)")
 
 
 def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:

@@ -177,9 +177,7 @@ def read_config(path: Path) -> dict[str, Any]:
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):
-            raise InputError(
-                f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
-            )
+            raise InputError(f"{path} is of a run that `heartloop eval` did not play ({name}); expected that of a played run")
         if name not in known:
             where = f"{path}, line {source.line_of((name,))}" if source.lines else path
             raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")

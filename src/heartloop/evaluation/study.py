@@ -117,9 +117,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
             "need fewer scenarios."
         )
     if size[1] == 1:
-        notes.append(
-            "One repeat: policy sampling is part of the scenarios' variance. Evaluate with --repeats 2 to separate them."
-        )
+        notes.append("One repeat: policy sampling is part of the scenario variance. Evaluate with --repeats 2 to separate them.")
     if not kind:
         notes.append(
             "One user simulator and judge: the plan holds for them. To plan their number, too, give runs of the same scenarios "

@@ -415,10 +415,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> EndpointStopped | ModelError:
         """What a call that failed for good raises: model, address, cause, and what to do."""
         if trouble.kind is EndpointStopped:
-            todo = f"top up the account behind {self._key_variable}, or set it to a valid key"
-            return EndpointStopped(
-                f"{self.name} at {self.address} answered {trouble.text}; {todo}; rerun the same command to resume"
-            )
+            todo = f"top up the account behind {self._key_variable}, or set it to a valid key; rerun the same command to resume"
+            return EndpointStopped(f"{self.name} at {self.address} answered {trouble.text}; {todo}")
         if trouble.limited and not trouble.again:
             wait = "" if trouble.wait is None else f", to be repeated in {trouble.wait:,.0f} s"
             return EndpointStopped(

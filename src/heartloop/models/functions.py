@@ -184,9 +184,7 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
         target: Any = importlib.import_module(module_name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
-            raise UseError(
-                f"{name}: no module {module_name!r} in {here} or installed; run the command in its directory"
-            ) from error
+            raise UseError(f"{name}: no module {module_name!r} in {here} or installed; run the command in its folder") from error
         description = _without_keys(f"{type(error).__name__}: {error}")
         raise UseError(f"{name}: importing {module_name!r} raised {description}; fix the module") from None
     for part in path.split("."):
