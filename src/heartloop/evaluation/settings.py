@@ -190,10 +190,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in settings if value is not None}
 
 
-_ASKED = {
-    "models", "roles", "options", "scenario_set", "scenario_ids", "tags", "exclude_tags", "limit", "shard", "repeats", "seed",
-    "sampling", "policy_prompt", "prices",
-}  # fmt: skip
+_ASKED = EvaluationSettings.model_fields.keys() - {"environment", "scenarios", "prompts", "weights", "heartloop_version"}
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
