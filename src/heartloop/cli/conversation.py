@@ -111,10 +111,8 @@ class Screen:
 
     def begin(self, environment: Environment, scenario: str) -> None:
         played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
-        self._print(
-            f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
-            style="dim",
-        )
+        about = f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis."
+        self._print(about, style="dim")
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
         prompt = environment.begin(scenario).policy_prompt
         # without the sections about the form of an answer
@@ -340,9 +338,8 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
 
 
 def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -> Text:
-    first, last = (
-        round(min(1.0, max(0.0, (points - scale.low) / (scale.high - scale.low))) * (width - 1)) for points in (start, now)
-    )
+    places = ((points - scale.low) / (scale.high - scale.low) for points in (start, now))
+    first, last = (round(min(1.0, max(0.0, place)) * (width - 1)) for place in places)
     empty, full, mark, here = ("-", "=", "|", "o") if ascii_only else ("─", "━", "│", "●")
     style = "green" if now > start else "red" if now < start else "bold"
     cells = [(full, style) if min(first, last) <= cell <= max(first, last) else (empty, "dim") for cell in range(width)]

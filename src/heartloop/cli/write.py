@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -159,10 +159,8 @@ def _write(
     names = [name for name in (writer, auditor, embedder) if name]
     meter = Meter(max_tokens=calls.max_tokens, max_cost=calls.max_cost, prices=load_prices(calls.prices), models=names)
     connections = Connections(calls.max_connections)
-    models = {
-        name: resolve(name, timeout=calls.timeout, retries=calls.retries, connections=connections)
-        for name in dict.fromkeys(names)
-    }
+    how: Any = {"timeout": calls.timeout, "retries": calls.retries, "connections": connections}
+    models = {name: resolve(name, **how) for name in dict.fromkeys(names)}
     vectors = models[embedder] if embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
         raise UseError(f"--embedder is {embedder}, which gives no embeddings; expected service/model, or omit it")

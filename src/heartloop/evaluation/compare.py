@@ -88,10 +88,8 @@ class Comparison(NamedTuple):
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
-        low, high = self.difference.low, self.difference.high
-        return (
-            f"Comparison({self.b.model} - {self.a.model}: {self.difference.mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
-        )
+        mean, low, high = self.difference[:3]
+        return f"Comparison({self.b.model} - {self.a.model}: {mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
 
     def __str__(self) -> str:
         return comparison_text(self)
@@ -293,9 +291,8 @@ def comparison_text(comparison: Comparison, *, min_difference: float | None = No
         f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
         for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
     ]
-    lines.append(
-        f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
-    )
+    paired = f"{amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}"
+    lines.append(f"Paired on {paired}, scored in both.")
     lines += [f"  left out: {n} {reason}" for reason, n in comparison.left_out]
     lines += [f"! {warning}" for warning in comparison.warnings]
     lines += ["", f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"]

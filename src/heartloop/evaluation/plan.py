@@ -75,9 +75,8 @@ def plan_evaluation(
     assigned = assign_roles(spec, user=user, judge=judge, roles=roles or {})
     under_test = _under_test(models)
     load_env()
-    samplings = _samplings(
-        spec, requests, sampling or {}, {"policy": under_test, **{role: [one] for role, one in assigned.items()}}
-    )
+    by_role = {"policy": under_test, **{role: [name] for role, name in assigned.items()}}
+    samplings = _samplings(spec, requests, sampling or {}, by_role)
     if policy_prompt is not None and not policy_prompt.strip():
         raise UseError("the policy prompt is empty; expected the text of a system prompt")
     if scenario_ids:
@@ -178,9 +177,7 @@ def assign_roles(
         played_by = given.get(name, user)
         if played_by is None:
             missing = " and ".join(role for role in spec.role_names if role not in given)
-            raise UseError(
-                f"no model for role {missing} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
-            )
+            raise UseError(f"no model for role {missing} of {spec.name}; pass --user MODEL, or --user embedded, which needs none")
         if not any(mark in played_by for mark in "/:") and not is_embedded(played_by):
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(

@@ -161,9 +161,8 @@ class Connections(AbstractAsyncContextManager["Connections"]):
             if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
                 self._loop, self._gates = loop, {address: Gate(gate.pace) for address, gate in self._gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
-            )
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
     def gate(self, address: str) -> Gate:
@@ -275,23 +274,21 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             outcome, habits = await self._understood(messages, schema, sampling, habits)
             return outcome
 
-        reply, abandoned = await self._repeated(attempt)
+        reply, abandoned = await self._tried(attempt)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
         return reply._replace(abandoned=abandoned)
 
-    async def _repeated(
-        self, attempt: Callable[[], Awaitable[Answer | Trouble]], wanted: str = "chat completion"
-    ) -> tuple[Answer, int]:
+    async def _tried(self, call: Callable[[], Awaitable[Answer | Trouble]], what: str = "chat completion") -> tuple[Answer, int]:
         """The answer, and how many attempts before it the server may bill; raises where none is left or a retry cannot help."""
         tries, timed_out, abandoned = 1, 0, 0
-        while isinstance(outcome := await attempt(), Trouble):
+        while isinstance(outcome := await call(), Trouble):
             abandoned += outcome.abandoned
             timed_out += outcome.timed_out
             left = tries <= self.retries and timed_out < 2
             if not (outcome.again if outcome.limited else outcome.passing and left):
-                error = self.error_of(outcome, tries, wanted)
+                error = self.error_of(outcome, tries, what)
                 if isinstance(error, ModelError):
                     error.abandoned = abandoned
                 # `from None`, outside of any handler: a chained traceback could print the request's headers
@@ -361,7 +358,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
         body = {"model": self.model, "input": list(texts)}
         read = partial(read_embeddings, texts=texts)
-        return (await self._repeated(partial(self._attempt, self._embeddings_url, body, read, self._timeout), "embedding"))[0]
+        return (await self._tried(partial(self._attempt, self._embeddings_url, body, read, self._timeout), "embedding"))[0]
 
     async def _attempt(
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
@@ -414,37 +411,34 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
 
     def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> EndpointStopped | ModelError:
         """What a call that failed for good raises: model, address, cause, and what to do."""
+        where, key, url = f"{self.name} at {self.address}", self._key_variable, self._url_variable
         if trouble.kind is EndpointStopped:
-            todo = f"top up the account behind {self._key_variable}, or set it to a valid key; rerun the same command to resume"
-            return EndpointStopped(f"{self.name} at {self.address} answered {trouble.text}; {todo}")
+            todo = f"top up the account behind {key}, or set it to a valid key; rerun the same command to resume"
+            return EndpointStopped(f"{where} answered {trouble.text}; {todo}")
         if trouble.limited and not trouble.again:
             wait = "" if trouble.wait is None else f", to be repeated in {trouble.wait:,.0f} s"
-            return EndpointStopped(
-                f"{self.name} at {self.address} refuses every call: {trouble.text}{wait}; rerun the same command later to resume"
-            )
+            return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; rerun the same command later to resume")
         if trouble.kind is Moderated:
-            return Moderated(f"{self.name} at {self.address} refused the text: {trouble.text}")
+            return Moderated(f"{where} refused the text: {trouble.text}")
         if trouble.kind is RefusedByServer:
-            key, url = self._key_variable, self._url_variable
             advice = {
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}",
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
                 200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
+                **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
-            if 300 <= trouble.status < 400:
-                advice = f"set {url} to the address it redirects to"
-            return RefusedByServer(f"{self.name} at {self.address} answered {trouble.text}; {advice}")
+            return RefusedByServer(f"{where} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self.name} at {self.address} returned no {wanted} in {count}; the last response was {trouble.text}; "
-                f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
+                f"{where} returned no {wanted} in {count}; the last response was {trouble.text}; "
+                f"check that {url} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
-            f"{self.name} at {self.address} returned no answer in {count}; the last error: {trouble.text}; "
-            f"check {self._url_variable} and that the server runs, or lower --max-connections, then retry"
+            f"{where} returned no answer in {count}; the last error: {trouble.text}; "
+            f"check {url} and that the server runs, or lower --max-connections, then retry"
         )
 
 

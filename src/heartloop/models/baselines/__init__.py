@@ -130,11 +130,9 @@ class FunctionBaseline:
         try:
             self._function = pkgutil.resolve_name(path)
         except (ImportError, AttributeError, ValueError) as error:
-            raise UseError(
-                f"heartloop/{name}: cannot load {path!r} ({error}); expected module:attribute of an installed package"
-            ) from error
+            raise UseError(f"{self.name}: cannot load {path!r} ({error}); expected module:attribute of a package") from error
         if not callable(self._function):
-            raise UseError(f"heartloop/{name}: {path!r} is {type(self._function).__name__}; expected a function")
+            raise UseError(f"{self.name}: {path!r} is {type(self._function).__name__}; expected a function")
 
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed
