@@ -15,6 +15,8 @@ from typer.core import TyperGroup
 
 from heartloop.cli.options import Prices, Timeout, Yes
 from heartloop.core.errors import EnvironmentBroken, UseError
+from heartloop.core.system import write_whole
+from heartloop.core.text import amount, money, printable
 
 if TYPE_CHECKING:
     from heartloop.models.probe import Probe
@@ -78,8 +80,6 @@ def check_model(
 ) -> None:
     """Test what a model's provider does with requests, by at most 12 small calls, and compare it with docs/providers.md."""
     import heartloop
-    from heartloop.core.system import write_whole
-    from heartloop.core.text import money
     from heartloop.models import probe
     from heartloop.models.budget import load_prices
     from heartloop.models.client import EndpointChat
@@ -111,7 +111,6 @@ def _print_findings(probe: Probe) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from heartloop.core.text import amount, printable
     from heartloop.evaluation.leaderboard import terminal_table
 
     checked = probe.record()["table"] or "without this service"

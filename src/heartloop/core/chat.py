@@ -106,11 +106,10 @@ class ScriptedChat:
         if callable(self._answers):
             answer: str | Reply | Exception = self._answers(messages)
         else:
-            if number >= len(self._answers) and not self._cycle:
-                raise ModelError(
-                    f"scripted model {self.name!r} has {len(self._answers)} answers and got call {number + 1}; add answers"
-                )
-            answer = self._answers[min(number, len(self._answers) - 1)]
+            n = len(self._answers)
+            if number >= n and not self._cycle:
+                raise ModelError(f"scripted model {self.name!r} has {n} answers and got call {number + 1}; add answers")
+            answer = self._answers[min(number, n - 1)]
         if isinstance(answer, Exception):
             raise answer
         reply = answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))

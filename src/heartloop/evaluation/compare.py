@@ -158,7 +158,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         left_out=tuple(left_out),
         groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
-        warnings=tuple(_warnings(a, b, pairs, left_out, len(means), difference.shape)),
+        warnings=tuple(_warnings(a, b, pairs, dict(left_out), len(means), difference.shape)),
     )
 
 
@@ -218,15 +218,15 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
 
 
 def _warnings(
-    a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int, shape: Shape
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], scenarios: int, shape: Shape
 ) -> Iterable[str]:
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
-    if texts := dict(left_out).get(_TEXT_DIFFERS, 0):
+    if texts := left_out.get(_TEXT_DIFFERS, 0):
         yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
-    unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
+    unscored = sum(n for reason, n in left_out.items() if reason.startswith("unscored"))
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
             f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "

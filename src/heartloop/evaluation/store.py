@@ -171,8 +171,7 @@ def saved_settings(run: Path) -> dict[str, Any]:
         saved = from_json(path.read_bytes(), allow_inf_nan=False)  # rejects lone surrogates too
     except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot read {path}: {error}; expected the JSON that a run writes; "
-            "remove the file and rerun the command that made the run"
+            f"cannot read {path}: {error}; expected the JSON that a run writes; remove it and rerun the command that made the run"
         ) from error
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")

@@ -207,8 +207,7 @@ def _components(
     whole = sorted(key for key in every if all(one[key] >= repeats for one in scenarios.values()))
     if len(whole) < 2:
         raise UseError(
-            f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected at least 2, "
-            "better 10"
+            f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected 2, better 10"
         )
     chosen = {name: {key: sorted(c for c in common[name] if c[:2] == key)[:repeats] for key in whole} for name in by_instrument}
     judged = {len(values) for known in by_instrument.values() for values in known.values()}

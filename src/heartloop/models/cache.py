@@ -257,10 +257,7 @@ class AnswerCache:
             done.set_result(None)
 
     def _damaged(self, error: sqlite3.Error) -> InputError:
-        return InputError(
-            f"{self.path} is not an answer cache or is damaged ({error}); move it away and rerun the same command, "
-            "or change --cache"
-        )
+        return InputError(f"{self.path} is not an answer cache or is damaged ({error}); move it away, or change --cache")
 
 
 def cache_at(path: Path | None) -> AnswerCache | None:

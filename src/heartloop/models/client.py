@@ -512,9 +512,8 @@ def _proxy(parts: SplitResult) -> str | None:
         return None
     scheme, separator, _ = proxy.partition("://")
     if separator and scheme not in {"http", "https"}:
-        raise UseError(
-            f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {parts.scheme.upper()}_PROXY to http://HOST:PORT"
-        )
+        name = f"{parts.scheme.upper()}_PROXY"
+        raise UseError(f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {name} to http://HOST:PORT")
     return proxy if separator else f"http://{proxy}"
 
 
