@@ -23,6 +23,7 @@ from tests.commands import Done, heartloop
 from tests.write_docs import (
     OPTIONS,
     PROVIDERS,
+    RECORDED,
     RESULTS,
     ROOT,
     SHOWN,
@@ -156,8 +157,13 @@ def test_the_file_list_of_the_readme_is_the_package() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "shown"), [("README.md", SHOWN), ("docs/baselines.md", None)])
-def test_the_results_are_those_of_the_demo(page: str, shown: Sequence[str] | None, demo_site: Path) -> None:
-    table = RESULTS.search((ROOT / page).read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    ("page", "part", "shown", "kind"),
+    [("README.md", RESULTS, SHOWN, ""), ("README.md", RECORDED, None, "recorded-"), ("docs/baselines.md", RESULTS, None, "")],
+)
+def test_the_results_are_those_of_the_demo(
+    page: str, part: re.Pattern[str], shown: Sequence[str] | None, kind: str, demo_site: Path
+) -> None:
+    table = part.search((ROOT / page).read_text(encoding="utf-8"))
     assert table is not None
-    assert table[0] == results_table(demo_site, shown)
+    assert table[0] == results_table(demo_site, shown, kind=kind)

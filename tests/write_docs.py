@@ -176,24 +176,26 @@ def with_providers(page: str) -> str:
 
 
 RESULTS = re.compile(r"(?<=<!-- results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
+RECORDED = re.compile(r"(?<=<!-- recorded results: written by `make docs` -->\n).*?(?=<!-- end of results -->)", re.DOTALL)
 SHOWN = ("counsellor", "reflector", "silent", "assistant", "hostile")
 """Baselines in the README; docs/baselines.md has all."""
 
 
-def results_table(demo: Path, shown: Sequence[str] | None = None) -> str:
-    """The table of results from the score cards of a demo, of all baselines or those that are shown, in their order."""
-    cards = {
-        path.parent.name: json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted(demo.glob("*/scores.json"))
-        if path.parent.name in environment_names()  # a demo may also have the run of a language model
-    }
-    cards = dict(sorted(cards.items(), key=lambda item: load_environment(item[0]).demo.place))  # type: ignore[union-attr]
+def results_table(demo: Path, shown: Sequence[str] | None = None, *, kind: str = "") -> str:
+    """The table of results from the score cards of a demo, of all policies or the baselines that are shown, in their order.
+
+    `kind` is what the names of the runs begin with: nothing, or `recorded-`.
+    """
+    files = {name: demo / f"{kind}{name}" / "scores.json" for name in environment_names()}
+    cards = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
+    places = {name: part.place if (part := load_environment(name).demo) else len(cards) for name in cards}
+    cards = dict(sorted(cards.items(), key=lambda item: places[item[0]]))
     means = {
         name: {row["model"]: row["headline"] for row in card["models"] if row["headline"]["mean"] is not None}
         for name, card in cards.items()
     }
     titles = [f"{load_environment(name).title} ({card['models'][0]['headline']['n']})" for name, card in cards.items()]
-    lines = ["| baseline | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
+    lines = [f"| {'policy' if kind else 'baseline'} | " + " | ".join(titles) + " |", "|---|" + "---|" * len(titles)]
     models = dict.fromkeys(model for rows in means.values() for model in rows)
     for model in models if shown is None else [f"heartloop/{name}" for name in shown]:
         found = [rows.get(model) for rows in means.values()]
@@ -205,10 +207,15 @@ def results_table(demo: Path, shown: Sequence[str] | None = None) -> str:
 def _write_results() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "heartloop.cli", "demo", "--out", folder], check=True, capture_output=True)
-        tables = {"README.md": results_table(Path(folder), SHOWN), "docs/baselines.md": results_table(Path(folder))}
-    for page, table in tables.items():
+        demo = Path(folder)
+        tables = [
+            ("README.md", RECORDED, results_table(demo, kind="recorded-")),
+            ("README.md", RESULTS, results_table(demo, SHOWN)),
+            ("docs/baselines.md", RESULTS, results_table(demo)),
+        ]
+    for page, part, table in tables:
         text = (ROOT / page).read_text(encoding="utf-8")
-        (ROOT / page).write_text(RESULTS.sub(lambda _: table, text), encoding="utf-8")  # noqa: B023 - called at once
+        (ROOT / page).write_text(part.sub(lambda _: table, text), encoding="utf-8")  # noqa: B023 - called at once
 
 
 if __name__ == "__main__":

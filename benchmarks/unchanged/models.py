@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.unchanged.reference import Json, hash_of
@@ -17,7 +16,7 @@ from heartloop.core.chat import Reply, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError
 from heartloop.core.tags import FIRST, LAST, split_tag, tagged
-from heartloop.models.cache import AnswerCache, Cached
+from heartloop.models.cache import key_of
 
 __all__ = ["SENTENCES", "Draw", "OddPolicy", "Policy", "Scripted", "Watched", "requests_of"]
 
@@ -81,7 +80,7 @@ class Watched:
         settings = None if sampling is None else sampling.model_dump(mode="json")
         shape = None if schema is None else json.loads(json.dumps(dict(schema)))
         texts = [(message.role, message.content) for message in messages]
-        key = Cached(self, AnswerCache(Path("unused")), "role")._digest(messages, schema, sampling or Sampling()).hex()
+        key = key_of(self.name, "", messages, schema, sampling).request.hex()
         self.requests.append(Request(self.name, texts, shape, settings, key))
         return await self.answer(messages, shape, sampling)
 

@@ -41,12 +41,6 @@ NOT_THE_POLICY = {"support-dialectic-07", "empa-a-daily-02", "empa-c-leisure-01"
 FROM_OTHERS: Mapping[str, set[str]] = {"empa": {"(note)"}}
 """What a user simulator reads of another role's answer: the director's guidance."""
 
-THEIRS = "the prompts of this environment are being rewritten (issue 31)"
-
-
-def unless(spec: EnvironmentSpec, *names: str) -> Any:
-    return pytest.param(spec, marks=pytest.mark.xfail(reason=THEIRS, strict=False) if spec.name in names else ())
-
 
 class Sent(NamedTuple):
     scenario: str
@@ -120,19 +114,19 @@ class TestEveryRole:
 
 
 class TestUserSimulators:
-    @pytest.mark.parametrize("spec", [unless(spec, "eibench") for spec in SIMULATORS], ids=name_of)
+    @pytest.mark.parametrize("spec", SIMULATORS, ids=name_of)
     def test_read_nothing_of_a_model(self, spec: EnvironmentSpec) -> None:
         leaks = found(r"(?i)\bthe (?:ai )?model\b|\bbenchmark\b", read_by_users(spec))
         assert [leak for leak in leaks if leak[0] not in NOT_THE_POLICY] == []
 
-    @pytest.mark.parametrize("spec", [unless(spec, "eibench") for spec in SIMULATORS], ids=name_of)
+    @pytest.mark.parametrize("spec", SIMULATORS, ids=name_of)
     def test_read_no_turn_limit(self, spec: EnvironmentSpec, few: Few) -> None:
         """Another limit changes nothing that they read."""
         for scenario in few(spec, 12):
             short, long = (requests_of(spec, scenario, max_turns=limit) for limit in (17, 29))
             assert users(short) == users(long)
 
-    @pytest.mark.parametrize("spec", [unless(spec, "eibench") for spec in SIMULATORS], ids=name_of)
+    @pytest.mark.parametrize("spec", SIMULATORS, ids=name_of)
     def test_read_no_anchor_of_the_score(self, spec: EnvironmentSpec, few: Few) -> None:
         """Other ends of the scale change nothing that they read: anchors in EIBench, options in SAGE, the deficit in EMPA."""
         for scenario in few(spec, 12):

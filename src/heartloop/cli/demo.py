@@ -18,12 +18,14 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, UseError
 from heartloop.environments.registry import specs, stratified
 from heartloop.environments.spec import EnvironmentSpec
+from heartloop.evaluation.plan import plan_evaluation
 from heartloop.evaluation.runner import OpenModels, RunPlan, player
 from heartloop.evaluation.settings import settings_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
 from heartloop.models.names import resolve
+from heartloop.models.recorded import READER, Recording, recordings
 from heartloop.report.site import write_site
 
 REAL_MODEL = "local/smollm2"
@@ -36,14 +38,18 @@ def run_demo(out: Path) -> None:
     marker, real_run = out / ".demo", out / "language-model"
     shown = [(spec, spec.demo, out / spec.name) for spec in specs() if spec.demo is not None]
     shown.sort(key=lambda part: part[1].place)
-    for run in [*(run for _, _, run in shown), real_run]:  # of an earlier demo, whose settings may differ
+    places = {spec.name: part.place for spec, part, _ in shown}
+    recorded = {
+        out / f"recorded-{one.environment}": one for one in sorted(recordings(), key=lambda one: places.get(one.environment, 99))
+    }
+    for run in [*recorded, *(run for _, _, run in shown), real_run]:  # of an earlier demo, whose settings may differ
         if (run / "settings.json").exists():
             if not marker.exists():
                 raise UseError(f"{run} contains a run that `heartloop demo` did not make; choose another --out")
             shutil.rmtree(run)
     out.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    runs = []
+    runs = [play_recording(one, run) for run, one in recorded.items()]
     for spec, part, run in shown:
         names = [f"heartloop/{baseline}" for baseline in baseline_group(part.baselines)]
         runs.append(_played(run, spec, {name: resolve(name) for name in names}, part.limit))
@@ -53,6 +59,14 @@ def run_demo(out: Path) -> None:
         "\nThe embedded user simulator is a small fitted model: the demo shows how the software works, it does not rank models.\n"
         f"Report: {write_site(runs, out)}"
     )
+
+
+def play_recording(recording: Recording, run: Path) -> StoredRun:
+    """Replays recorded dialogues into a run directory; no model is called."""
+    plan = plan_evaluation(
+        recording.environment, recording.policies, user=READER, scenario_ids=recording.scenarios, options=recording.options
+    )
+    return play_run(run, plan, Calls()).run
 
 
 def _played(

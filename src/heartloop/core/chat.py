@@ -22,6 +22,9 @@ HUMAN = "human"
 LOCAL_PREFIX = "local/"
 """Of the names of models that heartloop serves itself (`models.local`); their server enforces every schema at no cost."""
 
+RECORDED_PREFIX = "recorded/"
+"""Of the names of models whose answers are replayed (`models.recorded`)."""
+
 
 Schema = Mapping[str, Any] | None
 """The JSON schema of an answer; `None` for a text."""

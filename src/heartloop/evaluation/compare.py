@@ -380,6 +380,7 @@ class Agreement(NamedTuple):
     spearman: float | None
     difference: Interval | None  # mean of second minus first in points, clustered by scenario
     replies: int
+    by_reply: float | None  # Pearson of the changes of the score by each reply
     signs: float | None
     cut: int  # dialogues that the second judge would have continued beyond the stored replies
 
@@ -401,6 +402,7 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
         spearman=_defined(lambda: spearman(*tables)),
         difference=paired_difference(a_scores, b_scores, clusters=[a.scenario for a, _ in scored]) if scored else None,
         replies=len(changes),
+        by_reply=_defined(lambda: mean_pairwise_pearson(list(zip(*changes, strict=True)))),
         signs=sign_agreement([a for a, _ in changes], [b for _, b in changes]) if changes else None,
         cut=sum(b.stop == "cut" for _, b in scored),
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from heartloop.core.chat import HUMAN, LOCAL_PREFIX, ChatModel, Reply, Schema, estimate_tokens, is_embedded
+from heartloop.core.chat import HUMAN, LOCAL_PREFIX, RECORDED_PREFIX, ChatModel, Reply, Schema, estimate_tokens, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Usage, total_usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
@@ -103,7 +103,7 @@ def is_paid(name: str, prices: Mapping[str, Price] | None = None) -> bool:
     """
     if price := (prices or {}).get(name):
         return any(price.given.values())
-    if is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX)):
+    if is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX, RECORDED_PREFIX)):
         return False
     return not is_own(base_url_of(name.partition("/")[0].lower()) or "")
 

@@ -41,7 +41,7 @@ _FIND = f"""SELECT text, reasoning, finish_reason, prompt_tokens, completion_tok
 _INSERT = f"INSERT OR IGNORE INTO answers VALUES ({', '.join('?' * (13 + len(_PARTS)))})"
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     request: bytes
     repeat: int
     attempt: int
@@ -56,10 +56,10 @@ class DialogueScope:
         self.attempt = attempt
         self._requests: dict[bytes, int] = {}
 
-    def sample(self, request: bytes) -> _Key:
+    def sample(self, request: bytes) -> Key:
         nth = self._requests.get(request, 0)
         self._requests[request] = nth + 1
-        return _Key(request, self.repeat, self.attempt, nth)
+        return Key(request, self.repeat, self.attempt, nth)
 
 
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
@@ -117,8 +117,8 @@ class AnswerCache:
         self.new_folder = False
         """Whether entering created the parent folder, which may mean a mistyped path."""
         self._problem = ""
-        self._pending: dict[_Key, tuple[Any, ...]] = {}
-        self._in_flight: dict[_Key, asyncio.Future[None]] = {}
+        self._pending: dict[Key, tuple[Any, ...]] = {}
+        self._in_flight: dict[Key, asyncio.Future[None]] = {}
         self._scheduled = False
         self._only = False
         self._file: sqlite3.Connection
@@ -178,7 +178,7 @@ class AnswerCache:
             parts.append(f"{self.unwritten} answers could not be written to {self.path} ({self._problem}); no dialogue is lost.")
         return " ".join(parts)
 
-    def find(self, key: _Key) -> Reply | None:
+    def find(self, key: Key) -> Reply | None:
         if key in self._pending:
             row = self._pending[key]
             return _reply(row[6:12] + row[13:])
@@ -190,7 +190,7 @@ class AnswerCache:
             raise self._damaged(error) from error
         return None if row is None else _reply(row)
 
-    def put(self, key: _Key, model: str, role: str, reply: Reply) -> None:
+    def put(self, key: Key, model: str, role: str, reply: Reply) -> None:
         usage, at = reply.usage, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         reasoning = None if reply.reasoning is None else writable(reply.reasoning)
         tokens = (usage.prompt_tokens, usage.completion_tokens, int(usage.estimated))
@@ -234,7 +234,7 @@ class AnswerCache:
             self._only = False
             self.hits, self.misses = before
 
-    async def lookup(self, key: _Key) -> Reply | None:
+    async def lookup(self, key: Key) -> Reply | None:
         """The cached answer, awaited while the same request is in flight; `None` where the caller has to call the model."""
         while (reply := self.find(key)) is None and (request := self._in_flight.get(key)) is not None:
             await asyncio.wait([request])  # it may have failed: look again
@@ -247,7 +247,7 @@ class AnswerCache:
         return reply
 
     @contextlib.contextmanager
-    def in_flight(self, key: _Key) -> Iterator[None]:
+    def in_flight(self, key: Key) -> Iterator[None]:
         """In its body, other lookups of the key wait."""
         done = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
@@ -279,8 +279,7 @@ class Cached:
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
-        scope = _scope.get() or DialogueScope()
-        key = scope.sample(self._digest(messages, schema, sampling or Sampling()))
+        key = key_of(self.name, self._source, messages, schema, sampling)
         cached = await self.cache.lookup(key)
         if cached is not None:
             return cached
@@ -289,16 +288,20 @@ class Cached:
             self.cache.put(key, self.name, self.role, reply)
         return reply
 
-    def _digest(self, messages: Sequence[Message], schema: Schema, sampling: Sampling) -> bytes:
-        """SHA-256 of the request. Each part is preceded by its length, so that different requests never concatenate alike."""
-        first = (messages[0].role, messages[0].content) if messages else ("", "")
-        digest = _head(self.name, self._source, repr(schema), *first).copy()
-        settings = repr([sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed])
-        if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
-            settings += json.dumps(further, sort_keys=True)
-        digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-        key: bytes = digest.digest()
-        return key
+
+def key_of(model: str, source: str, messages: Sequence[Message], schema: Schema, sampling: Sampling | None) -> Key:
+    """The key of this sample of a request in the current dialogue: SHA-256 of the request, and which of its repetitions it is.
+
+    Each part is preceded by its length, so that different requests never concatenate alike.
+    """
+    first = (messages[0].role, messages[0].content) if messages else ("", "")
+    digest = _head(model, source, repr(schema), *first).copy()
+    sampling = sampling or Sampling()
+    settings = repr([sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.seed])
+    if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
+        settings += json.dumps(further, sort_keys=True)
+    digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
+    return (_scope.get() or DialogueScope()).sample(digest.digest())
 
 
 @lru_cache(maxsize=2048)

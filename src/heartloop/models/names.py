@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import RECORDED_PREFIX, ChatModel, Reply
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.system import readable
@@ -27,6 +27,7 @@ from heartloop.models.client import (
 )
 from heartloop.models.functions import PythonChat
 from heartloop.models.local import LocalChat, is_local
+from heartloop.models.recorded import RecordedChat
 
 if TYPE_CHECKING:
     from heartloop.reader.model import LinearModel
@@ -78,10 +79,12 @@ def resolve(
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
         raise UseError(f"model name {name!r}; {_FORMS}")
     service = service.lower()
+    base_url = base_url_of(service)
+    if name.startswith(RECORDED_PREFIX) and base_url is None:
+        return RecordedChat(name)
     if service == "heartloop":
         return _baseline(model, seed, baselines or {})
     key_variable, url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
-    base_url = base_url_of(service)
     if base_url is None and service in _OWN_ADDRESS:
         raise UseError(
             f"{name} has no address: each account has its own; set {url_variable} in the environment or in .env, "
@@ -109,7 +112,9 @@ def resolve(
 def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
     """The model with its calls counted under a role and, unless it is scripted, answered from the cache first."""
     metered = Metered(model, meter, role)
-    return metered if cache is None or is_scripted(model.name) else Cached(metered, cache, role)
+    return (
+        metered if cache is None or is_scripted(model.name) or isinstance(model, RecordedChat) else Cached(metered, cache, role)
+    )
 
 
 def settings_taken_by(name: str) -> frozenset[str]:

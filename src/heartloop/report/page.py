@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
-from heartloop.core.chat import EMBEDDED, is_embedded
+from heartloop.core.chat import EMBEDDED, RECORDED_PREFIX, is_embedded
 from heartloop.core.dialogue import Transcript, content_tags
 from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
@@ -37,6 +37,7 @@ from heartloop.evaluation.scores import (
     roles_of,
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
+from heartloop.models.recorded import recordings
 from heartloop.report.drawing import MOST_LINES, Frame, drawn, faint_lines, mean_curve, path_of
 from heartloop.report.provenance import in_words
 from heartloop.scoring.statistics import Interval, mean_interval
@@ -403,6 +404,30 @@ class Page:
             return self._highlight(min(mine, key=lambda i: (sign * self._final(i), len(self.dialogues[i].turns))))
 
         return [(row, first(mine, -1), first(mine, 1)) for row in self.card.models if (mine := self._basis[row.model])]
+
+    @cached_property
+    def example(self) -> list[dict[str, Any]]:
+        """The dialogue to read first, and the one of the same scenario that it differs most from; empty without such a pair.
+
+        Of scenarios without a content tag; of equal differences the one with the longer first dialogue.
+        """
+        ranked = [row.model for row in self.card.models if row.standing == "ranked"]
+        by_scenario: dict[Hashable, list[int]] = {}
+        for model in ranked:
+            for i in self._basis[model]:
+                if not content_tags(self.dialogues[i]):
+                    by_scenario.setdefault(pairing_key(self.dialogues[i]), []).append(i)
+        pairs = [(max(mine, key=self._final), min(mine, key=self._final)) for mine in by_scenario.values() if len(mine) > 1]
+        if not pairs:
+            return []
+        pair = max(pairs, key=lambda both: (self._final(both[0]) - self._final(both[1]), len(self.dialogues[both[0]].turns)))
+        return [{"model": self.dialogues[i].model, **self._highlight(i)} for i in pair]
+
+    @property
+    def recorded(self) -> str:
+        """Who played and judged a recorded run, and when; empty where the answers are not recorded."""
+        played = any(name.startswith(RECORDED_PREFIX) for name in self.card.simulators)
+        return next((one.caption for one in recordings() if played and one.environment == self.environment), "")
 
     @cached_property
     def cards(self) -> dict[str, ModelCard]:

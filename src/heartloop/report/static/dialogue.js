@@ -284,9 +284,7 @@ window.heartloop = window.heartloop || {};
   /** The body of the sheet; `others` are the dialogues of other models with the same scenario. */
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
     const body = make("div", "sheet-body m" + row.model);
-    const title = make("h2", "", row.scenario.title || row.scenario.id);
-    title.id = "sheet-title";
-    body.append(title, make("p", "who", row.scenario.line));
+    body.append(make("h2", "", row.scenario.title || row.scenario.id), make("p", "who", row.scenario.line));
     if (row.scenario.facts.length) {
       const list = make("dl", "parts");
       for (const [name, text] of row.scenario.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));

@@ -87,6 +87,23 @@
     if (heartloop.place().name !== "dialogues") refresh(true);
     follow();
     document.dispatchEvent(new Event("heartloop-list"));
+    readFirst(document.getElementById("read-first"));
+  }
+
+  /** The dialogue at the head of the page. */
+  async function readFirst(place) {
+    const row = place && rows.find((candidate) => candidate.address === place.dataset.dialogue);
+    if (row) place.replaceChildren(await bodyOf(row));
+  }
+
+  async function bodyOf(row) {
+    try {
+      const others = rows.filter((other) => other.scenarioNumber === row.scenarioNumber && other.repeat === row.repeat);
+      others.sort((a, b) => a.model - b.model);
+      return heartloop.dialogueBody(row, await said(row), others, listing.turns, listing.strategies);
+    } catch (error) {
+      return make("p", "sheet-body", error.message);
+    }
   }
 
   /** What is chosen in the filters, as the address keeps it: models by name, the rest by value; the first choices are left out. */
@@ -268,15 +285,9 @@
   async function open(row) {
     const sheet = document.getElementById("sheet");
     current = row;
-    let body;
-    try {
-      const found = await said(row);
-      const others = rows.filter((other) => other.scenarioNumber === row.scenarioNumber && other.repeat === row.repeat);
-      body = heartloop.dialogueBody(row, found, others.sort((a, b) => a.model - b.model), listing.turns, listing.strategies);
-    } catch (error) {
-      body = make("p", "sheet-body", error.message);
-    }
+    const body = await bodyOf(row);
     if (current !== row) return;
+    body.querySelector("h2")?.setAttribute("id", "sheet-title");
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
     sheet.classList.remove("wide");
     sheet.replaceChildren(bar(row), body);

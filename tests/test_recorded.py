@@ -1,0 +1,46 @@
+"""Recorded runs: they replay without a key, an address or a miss, and only with what was recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from heartloop.core.dialogue import Message
+from heartloop.core.errors import UseError
+from heartloop.evaluation.api import evaluate
+from heartloop.models.names import resolve
+from heartloop.models.recorded import READER, Recording, recordings
+
+
+@pytest.fixture(autouse=True)
+def no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RECORDED_BASE_URL", "RECORDED_API_KEY", "HEARTLOOP_CACHE", "HEARTLOOP_RECORDINGS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("recording", recordings(), ids=lambda one: str(one.environment))
+def test_every_recorded_dialogue_replays_without_a_miss(recording: Recording, tmp_path: Path) -> None:
+    """A changed message of a role has no recorded answer: record the run again, or make the change a variant."""
+    run = evaluate(
+        recording.environment,
+        recording.policies,
+        user=READER,
+        scenario_ids=recording.scenarios,
+        options=recording.options,
+        out=tmp_path / "run",
+        progress=False,
+    )
+    assert len(run.transcripts) == len(recording.policies) * len(recording.scenarios)
+    assert all(transcript.scored for transcript in run.transcripts)
+
+
+async def test_a_request_that_was_not_recorded_is_an_error_that_names_the_model_and_the_request() -> None:
+    with pytest.raises(UseError, match=r"recorded/free .*never recorded"):
+        await resolve("recorded/free").complete([Message(role="user", content="This was never recorded.")])
+
+
+def test_the_names_call_a_server_whose_address_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDED_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("RECORDED_API_KEY", "none")
+    assert type(resolve(READER)).__name__ == "EndpointChat"
