@@ -102,7 +102,7 @@ def run_heartloop(case: Case, *, afterwards: bool = False) -> dict[str, Any]:
     settings = case.settings(environment)
 
     def keep(transcript: Transcript) -> None:
-        meter.finish({(transcript.models[role], role): usage for role, usage in transcript.usage.items()})
+        meter.finish([(transcript.models[role], role, usage) for role, usage in transcript.usage.items()])
 
     async def go(directory: RunDirectory) -> None:
         try:

@@ -282,7 +282,7 @@ async def test_attempts_that_timed_out_are_charged_as_estimated() -> None:
     assert (after.prompt_tokens - before.prompt_tokens, after.completion_tokens - before.completion_tokens) == (24, 60)
     assert (after.failed, after.estimated) == (1, True)
     assert after.cost == pytest.approx((124 + 10 * 80) / 1e6)
-    meter.finish({("openai/a", "policy"): Usage(prompt_tokens=100, completion_tokens=20)})
+    meter.finish([("openai/a", "policy", Usage(prompt_tokens=100, completion_tokens=20))])
     assert meter.lost == {("openai/a", "policy"): Usage(prompt_tokens=24, completion_tokens=60, estimated=True)}
 
 

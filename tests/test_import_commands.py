@@ -60,7 +60,7 @@ async def test_profiles_become_scenarios_that_a_simulator_plays(tmp_path: Path) 
         (("import", "sage-log", "people.jsonl"), "the nearest is 'sage-logs'"),
         (("import", "sage-logs"), "needs a source"),
         (("import", "sage-profiles", "people.jsonl", "--limit", "1"), "--limit does not apply to import sage-profiles"),
-        (("import", "eibench-scenarios", "people.jsonl"), "contains nothing to import (1 record refused)"),
+        (("import", "eibench-scenarios", "people.jsonl"), "holds nothing to import (1 record refused)"),
         (("import", "sage-logs", "broken.jsonl"), "broken.jsonl, line 2: not JSON"),
         (("import", "sage-logs", "people.jsonl"), "use `heartloop import sage-profiles people.jsonl`"),
         (("import", "sage-profiles", "broken.jsonl"), "use `heartloop import sage-logs broken.jsonl`"),

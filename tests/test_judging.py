@@ -74,9 +74,9 @@ class Quoting(Verdict):
     quote: Annotated[str, QUOTED]
 
 
-@pytest.mark.parametrize(("name", "passages"), [("local/smollm2", ["I left."]), ("openai/gpt-4.1", [])])
+@pytest.mark.parametrize(("name", "passages"), [("local/smollm2", ("I left.",)), ("openai/gpt-4.1", ())])
 async def test_only_a_model_that_heartloop_serves_is_sent_a_schema_of_its_own_for_each_call(
-    name: str, passages: list[str]
+    name: str, passages: tuple[str, ...]
 ) -> None:
     model = ScriptedChat(['{"note": "plain", "warmth": 4, "quote": "I left."}'], name=name)
     await ask(model, QUESTION, Quoting, passages=["I left."])

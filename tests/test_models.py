@@ -313,7 +313,7 @@ async def test_calls_tokens_and_money_are_counted_by_model_and_role() -> None:
     with pytest.raises(TransportError):
         await user.complete(HELLO)
     assert rounded(meter.spend("openai/a")) == Spend(3, 0, 3000, 600, 0.0108, False)
-    assert rounded(meter.spend(role="user")) == Spend(2, 1, 1000, 100, 0.0006, True)
+    assert rounded(meter.spend("openai/b")) == Spend(2, 1, 1000, 100, 0.0006, True)
     assert rounded(meter.spend()) == Spend(5, 1, 4000, 700, 0.0114, True)
     assert meter.summary() == "about 4,700 tokens, cost 0.01"
 
@@ -353,7 +353,7 @@ def test_another_dialogue_starts_only_if_it_and_those_in_flight_fit() -> None:
     """A dialogue takes 300 tokens, with a fifth more as a margin 360: 300 + 360 of 1000 fit, 300 + 2 x 360 do not."""
     meter = Meter(max_tokens=1000)
     meter.record("openai/a", "policy", _tokens(200, 100))
-    meter.finish({("openai/a", "policy"): _tokens(200, 100)})
+    meter.finish([("openai/a", "policy", _tokens(200, 100))])
     assert meter.affords(0) is None
     assert "--max-tokens 1000" in (meter.affords(1) or "")
 

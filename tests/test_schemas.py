@@ -84,7 +84,7 @@ class Quoting(BaseModel):
 
 def test_a_quote_must_be_one_of_the_passages_where_these_are_known() -> None:
     quote = {"type": "string", "enum": ["I left.", "Nobody came."]}
-    free, bound = schema_of(Quoting), schema_of(Quoting, ["I left.", "Nobody came."])
+    free, bound = schema_of(Quoting), schema_of(Quoting, ("I left.", "Nobody came."))
     assert free["properties"]["parts"]["prefixItems"][0] == {"type": "string", "maxLength": 9}
     assert bound["properties"]["parts"]["prefixItems"] == [quote, {"type": "boolean"}]
     assert bound["properties"]["reason"] == free["properties"]["reason"]

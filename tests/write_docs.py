@@ -18,8 +18,7 @@ from pydantic.fields import FieldInfo
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import environment_names, load_environment
-from heartloop.models.client import variable
-from heartloop.models.probe import provider_table
+from heartloop.models.client import provider_table, variable
 from heartloop.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[1]

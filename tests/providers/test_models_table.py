@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from heartloop.core.errors import UseError
-from heartloop.models.client import LOCAL, SERVICES, STRICT, EndpointChat
+from heartloop.models.client import SERVICES, STRICT, EndpointChat, provider_table
 from heartloop.models.names import resolve
-from heartloop.models.probe import provider_table
 
 ROOT = Path(__file__).parents[2]
 SERVICE_ROWS = provider_table()["services"]
@@ -74,10 +73,8 @@ def test_models_that_have_ended_since_are_printed(capsys: pytest.CaptureFixture[
             print(f"\n{line}; name another in providers.toml and on the pages that have it")
 
 
-def test_the_table_has_the_services_of_the_client_with_their_addresses() -> None:
-    assert {name: row["address"] for name, row in SERVICE_ROWS.items() if row["address"]} == {**SERVICES, **LOCAL}
+def test_a_service_has_an_address_unless_it_depends_on_the_account_and_takes_the_schemas_that_it_gets() -> None:
     assert {name for name, row in SERVICE_ROWS.items() if not row["address"]} == {"azure"}
-    assert {name for name, row in SERVICE_ROWS.items() if not row["key"]} == set(LOCAL)
     assert {SERVICE_ROWS[name]["schema"] for name in STRICT} <= {"strict", "best effort", "varies"}
 
 
@@ -88,8 +85,8 @@ CHOICES = {
     "temperature": {"used", "ignored", "refused", "varies"},
 }
 FIELDS = {
-    "title", "address", "key", "thinking", "cache_marks", "moderation", "context", "limits", "ours", "sources", "unconfirmed",
-    "checked", *CHOICES,
+    "title", "address", "key", "sent_strict", "thinking", "cache_marks", "moderation", "context", "limits", "ours", "sources",
+    "unconfirmed", "checked", *CHOICES,
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from heartloop.core.chat import EMBEDDED, HUMAN, Reply, estimate_usage
+from heartloop.core.chat import EMBEDDED, HUMAN, Reply, Schema, estimate_usage
 from heartloop.core.dialogue import HEAVY_TAGS, LEFT, Message, Sampling, Transcript
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
@@ -78,14 +78,11 @@ class Screen:
         form = spec.training.answer_form if spec.training is not None else None
         self._parts = dict(form.headings) if form is not None else {"": ""}
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         index = sum(message.role == "assistant" for message in messages)
         if index == len(self._replies):
-            self._replies.append(
-                "".join(heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
-            )
+            parts = (heading + self._part(name.capitalize() or "You") for name, heading in self._parts.items())
+            self._replies.append("".join(parts))
         text = self._replies[index]
         return Reply(text, usage=estimate_usage(messages, text))
 
@@ -114,10 +111,8 @@ class Screen:
 
     def begin(self, environment: Environment, scenario: str) -> None:
         played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
-        self._print(
-            f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis.",
-            style="dim",
-        )
+        about = f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis."
+        self._print(about, style="dim")
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
         prompt = environment.begin(scenario).policy_prompt
         # without the sections about the form of an answer
@@ -343,9 +338,8 @@ def mood(scale: Scale, transcript: Transcript, width: int, *, ascii_only: bool =
 
 
 def _bar(scale: Scale, start: float, now: float, width: int, ascii_only: bool) -> Text:
-    first, last = (
-        round(min(1.0, max(0.0, (points - scale.low) / (scale.high - scale.low))) * (width - 1)) for points in (start, now)
-    )
+    places = ((points - scale.low) / (scale.high - scale.low) for points in (start, now))
+    first, last = (round(min(1.0, max(0.0, place)) * (width - 1)) for place in places)
     empty, full, mark, here = ("-", "=", "|", "o") if ascii_only else ("─", "━", "│", "●")
     style = "green" if now > start else "red" if now < start else "bold"
     cells = [(full, style) if min(first, last) <= cell <= max(first, last) else (empty, "dim") for cell in range(width)]

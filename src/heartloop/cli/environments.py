@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from heartloop.cli.options import Prices, Timeout, Yes
 from heartloop.core.errors import EnvironmentBroken, UseError
+from heartloop.core.system import write_whole
+from heartloop.core.text import amount, money, printable
 
 if TYPE_CHECKING:
     from heartloop.models.probe import Probe
@@ -35,7 +38,7 @@ def _environments(context: typer.Context) -> None:
 
 
 @environments_app.command("show")
-def environments_show(environment: Annotated[str, typer.Argument(help="Name of an environment.")]) -> None:
+def environments_show(environment: Annotated[str, Argument(help="Name of an environment.")]) -> None:
     """Print an environment's score, roles, scenario sets, and options with type, bounds, default and published value."""
     from heartloop.environments.registry import load_environment
 
@@ -69,18 +72,14 @@ check_app = typer.Typer(
 
 @check_app.command("model")
 def check_model(
-    model: Annotated[str, typer.Argument(help="Model of a service: service/model.")],
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="JSON file to write, for a report; without key and answers.")
-    ] = None,
+    model: Annotated[str, Argument(help="Model of a service: service/model.")],
+    json_file: Annotated[Path | None, Option("--json", help="JSON file to write, for a report; without key and answers.")] = None,
     yes: Yes = False,
     timeout: Timeout = 300.0,
     prices: Prices = None,
 ) -> None:
     """Test what a model's provider does with requests, by at most 12 small calls, and compare it with docs/providers.md."""
     import heartloop
-    from heartloop.core.system import write_whole
-    from heartloop.core.text import money
     from heartloop.models import probe
     from heartloop.models.budget import load_prices
     from heartloop.models.client import EndpointChat
@@ -112,7 +111,6 @@ def _print_findings(probe: Probe) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from heartloop.core.text import amount, printable
     from heartloop.evaluation.leaderboard import terminal_table
 
     checked = probe.record()["table"] or "without this service"
@@ -128,8 +126,8 @@ def _print_findings(probe: Probe) -> None:
 
 @check_app.command("environment")
 def check_environment(
-    environment: Annotated[str, typer.Argument(help="Name of an environment.")],
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
+    environment: Annotated[str, Argument(help="Name of an environment.")],
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
     from heartloop.environments.check import check_environment as check

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
@@ -13,7 +14,7 @@ from heartloop.core.system import readable
 from heartloop.core.text import amount
 
 
-def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
+def demo(out: Annotated[Path, Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
 
     With the extra local a small language model plays four further dialogues, within a minute.
@@ -26,17 +27,17 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the runs and the repo
 def talk(
     context: typer.Context,
     environment: Annotated[
-        str | None, typer.Argument(metavar="[ENV]", help="Environment, or the id of a scenario. Default: the demo's first.")
+        str | None, Argument(metavar="[ENV]", help="Environment, or the id of a scenario. Default: the demo's first.")
     ] = None,
-    scenario: Annotated[str | None, typer.Argument(help="Scenario id. Default: one chosen by --seed.")] = None,
-    user: Annotated[str, typer.Option(help="User simulator: service/model, or embedded. Plays every role.")] = "embedded",
+    scenario: Annotated[str | None, Argument(help="Scenario id. Default: one chosen by --seed.")] = None,
+    user: Annotated[str, Option(help="User simulator: service/model, or embedded. Plays every role.")] = "embedded",
     role: given.Role = None,
     option: given.OptionValues = None,
-    scenarios: Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: the environment's sets.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed: chooses the scenario and the person's lines.")] = 0,
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: the environment's sets.")] = None,
+    seed: Annotated[int, Option(help="Random seed: chooses the scenario and the person's lines.")] = 0,
     request: given.Request = None,
     max_tokens: given.MaxTokens = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/talk-SCENARIO.")] = None,
+    out: Annotated[Path | None, Option(help="Run directory. Default: runs/talk-SCENARIO.")] = None,
     cache: given.Cache = None,
 ) -> None:
     """Talk with a simulated person yourself: you reply, the person answers and is moved. Needs no key.
@@ -57,11 +58,11 @@ def talk(
 def evaluate(
     context: typer.Context,
     environment: Annotated[
-        str | None, typer.Argument(help="Name of an environment (heartloop environments lists them).", show_default=False)
+        str | None, Argument(help="Name of an environment (heartloop environments lists them).", show_default=False)
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--model",
             "-m",
             help="Model under test, repeatable: service/model, local/smollm2, local/PATH.gguf, heartloop/BASELINE, "
@@ -69,35 +70,28 @@ def evaluate(
         ),
     ] = None,
     user: Annotated[
-        str | None,
-        typer.Option(help="User simulator: service/model, or embedded. Plays every role without an option of its own."),
+        str | None, Option(help="User simulator: service/model, or embedded. Plays every role without an option of its own.")
     ] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="Judge, if the environment has that role: service/model, or embedded.")
-    ] = None,
+    judge: Annotated[str | None, Option(help="Judge, if the environment has that role: service/model, or embedded.")] = None,
     role: given.Role = None,
     option: given.OptionValues = None,
-    scenarios: Annotated[
-        str | None, typer.Option(help="Scenario set, file or folder. Default: the environment's first set.")
-    ] = None,
-    scenario: Annotated[
-        list[str] | None, typer.Option("--scenario", help="Id of a scenario to play, without the others; repeatable.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only scenarios with this tag; repeatable.")] = None,
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: the environment's first set.")] = None,
+    scenario: Annotated[list[str] | None, Option(help="Id of a scenario to play, without the others; repeatable.")] = None,
+    tag: Annotated[list[str] | None, Option(help="Only scenarios with this tag; repeatable.")] = None,
     exclude_tag: given.ExcludeTag = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Dialogues per model and scenario. Default: 1.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed. Default: 0.")] = None,
-    shard: Annotated[str | None, typer.Option(help="Evaluate part i of n of the scenarios: i/n.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
+    repeats: Annotated[int | None, Option(min=1, help="Dialogues per model and scenario. Default: 1.")] = None,
+    seed: Annotated[int | None, Option(help="Random seed. Default: 0.")] = None,
+    shard: Annotated[str | None, Option(help="Evaluate part i of n of the scenarios: i/n.")] = None,
     request: given.Request = None,
     policy_prompt: Annotated[
-        Path | None, typer.Option(help="File with a system prompt for the models under test, in place of the environment's.")
+        Path | None, Option(help="File with a system prompt for the models under test, in place of the environment's.")
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="YAML or JSON file with the keys of settings.json, such as a finished run's; options win over it."),
+        Option(help="YAML or JSON file with the keys of settings.json, such as a finished run's; options win over it."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
+    out: Annotated[Path | None, Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
     report: given.Report = True,
     *,
     calls: given.Calls,
@@ -155,10 +149,10 @@ def plan(
     environment: given.Environment,
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."),
+        Argument(help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."),
     ] = None,
-    difference: Annotated[float, typer.Option(help="Difference of two models to detect, in points of the score.")] = 5.0,
-    power: Annotated[float, typer.Option(min=0.5, max=0.999, help="Probability of detecting it.")] = 0.8,
+    difference: Annotated[float, Option(help="Difference of two models to detect, in points of the score.")] = 5.0,
+    power: Annotated[float, Option(min=0.5, max=0.999, help="Probability of detecting it.")] = 0.8,
     prices: given.Prices = None,
 ) -> None:
     """Plan how many scenarios, repeats and judges a difference of two models needs, in calls, tokens and cost. No model call."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
@@ -20,17 +21,15 @@ _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag",
 
 
 def import_data(
-    kind: Annotated[str, typer.Argument(help="Kind of source; `list` prints all kinds.")] = "list",
-    source: Annotated[Path | None, typer.Argument(help="Released file or folder; it is not changed.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Scenario file or run directory to write. Default: named after the source.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed of the selection of scenarios.")] = None,
+    kind: Annotated[str, Argument(help="Kind of source; `list` prints all kinds.")] = "list",
+    source: Annotated[Path | None, Argument(help="Released file or folder; it is not changed.")] = None,
+    out: Annotated[Path | None, Option(help="Scenario file or run directory to write. Default: named after the source.")] = None,
+    limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="Random seed of the selection of scenarios.")] = None,
     exclude_tag: given.ExcludeTag = None,
-    model: Annotated[str | None, typer.Option(help="Model under test in the dialogues. Default: the name of the file.")] = None,
-    user: Annotated[str | None, typer.Option(help="User simulator in the dialogues, if known.")] = None,
-    show: Annotated[int, typer.Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
+    model: Annotated[str | None, Option(help="Model under test in the dialogues. Default: the name of the file.")] = None,
+    user: Annotated[str | None, Option(help="User simulator in the dialogues, if known.")] = None,
+    show: Annotated[int, Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
     """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
     from heartloop.environments.registry import specs
@@ -61,9 +60,7 @@ def import_data(
     if len(imported.refused) > show:
         typer.echo(f"  and {len(imported.refused) - show:,} more", err=True)
     if not imported.scenarios and not imported.transcripts:
-        raise InputError(
-            f"{source} contains nothing to import ({amount(len(imported.refused), 'record')} refused); no file written"
-        )
+        raise InputError(f"{source} holds nothing to import ({amount(len(imported.refused), 'record')} refused); no file written")
     written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
     for name, n in imported.counts.items():
         if n:
@@ -98,22 +95,16 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Run directory.")],
-    to: Annotated[str, typer.Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")
-    ] = None,
+    run: Annotated[Path, Argument(help="Run directory.")],
+    to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
+    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")] = None,
     table: Annotated[
-        list[str] | None, typer.Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
+        list[str] | None, Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="sft, dpo: use only this model's dialogues; repeatable.")] = None,
-    min_points: Annotated[float | None, typer.Option(help="sft: least points of a dialogue.")] = None,
-    best_of: Annotated[
-        int | None, typer.Option(min=1, help="sft: least number of scored dialogues of a scenario. Default: 2.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
-    ] = None,
+    model: Annotated[list[str] | None, Option(help="sft, dpo: use only this model's dialogues; repeatable.")] = None,
+    min_points: Annotated[float | None, Option(help="sft: least points of a dialogue.")] = None,
+    best_of: Annotated[int | None, Option(min=1, help="sft: least number of scored dialogues of a scenario. Default: 2.")] = None,
+    margin: Annotated[float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")] = None,
 ) -> None:
     """Write a run in the format of another tool, with its licence and provenance."""
     written = export_run(

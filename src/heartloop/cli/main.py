@@ -9,6 +9,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
@@ -69,7 +70,7 @@ def main() -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def _version(version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         import heartloop
 

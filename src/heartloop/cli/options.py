@@ -9,47 +9,39 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-Environment = Annotated[str, typer.Argument(help="Name of an environment (heartloop environments lists them).")]
+Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
     list[str] | None,
-    typer.Option(
-        "-E", "--option", help="Option of the environment: name=value; repeatable (heartloop environments show ENVIRONMENT)."
-    ),
+    Option("-E", "--option", help="Option of the environment: name=value; repeatable (heartloop environments show ENVIRONMENT)."),
 ]
-Role = Annotated[list[str] | None, typer.Option("--role", help="Model of another role: name=MODEL; repeatable.")]
-ExcludeTag = Annotated[list[str] | None, typer.Option(help="Exclude scenarios with this tag; repeatable.")]
+Role = Annotated[list[str] | None, Option(help="Model of another role: name=MODEL; repeatable.")]
+ExcludeTag = Annotated[list[str] | None, Option(help="Exclude scenarios with this tag; repeatable.")]
 Request = Annotated[
     list[str] | None,
-    typer.Option(
-        "--request",
+    Option(
         help="role.field=value: a sampling setting or any other field of the role's requests, e.g. policy.temperature=0.7, "
         "user.max_tokens=800 or policy.chat_template_kwargs.enable_thinking=false; repeatable.",
     ),
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds without data from the server after which a model call times out.")]
-Retries = Annotated[int, typer.Option(min=0, help="Maximum number of retries of a failed model call.")]
-MaxCost = Annotated[float | None, typer.Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
-Prices = Annotated[Path | None, typer.Option(help="TOML file of prices: input and output per million tokens, by model.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Continue after the estimate without asking.")]
+Timeout = Annotated[float, Option(min=0.1, help="Seconds without data from the server after which a model call times out.")]
+MaxTokens = Annotated[int | None, Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
+Prices = Annotated[Path | None, Option(help="TOML file of prices: input and output per million tokens, by model.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[
-    Path | None, typer.Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
+    Path | None, Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
 ]
-Report = Annotated[bool, typer.Option("--report/--no-report", help="Write the HTML report into the run directory.")]
+Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
 # Options of commands that read a finished run.
-NewRun = Annotated[Path | None, typer.Option(help="New run directory. Default: next to the run.")]
-Judge = Annotated[str, typer.Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
+NewRun = Annotated[Path | None, Option(help="New run directory. Default: next to the run.")]
+Judge = Annotated[str, Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
 JudgeRequest = Annotated[
     list[str] | None,
-    typer.Option(
-        "--request",
-        help="judge.field=value: a sampling setting or other field of the judge's requests, e.g. judge.temperature=0.",
-    ),
+    Option(help="judge.field=value: a sampling setting or other field of the judge's requests, e.g. judge.temperature=0."),
 ]
-ScenariosOfRun = Annotated[str | None, typer.Option(help="Scenario set, file or folder. Default: that of the run.")]
+ScenariosOfRun = Annotated[str | None, Option(help="Scenario set, file or folder. Default: that of the run.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +49,8 @@ class CallLimits:
     """How long a call may take, and what all calls may cost."""
 
     timeout: Timeout = 300.0
-    retries: Retries = 6
-    max_cost: MaxCost = None
+    retries: Annotated[int, Option(min=0, help="Maximum number of retries of a failed model call.")] = 6
+    max_cost: Annotated[float | None, Option(help="Maximum cost, in the currency of --prices; stop before exceeding it.")] = None
     max_tokens: MaxTokens = None
     prices: Prices = None
 
@@ -67,13 +59,13 @@ class CallLimits:
 class Calls(CallLimits):
     """Options of commands that play or judge dialogues: how models are called, what that may cost, and what a rerun does."""
 
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
+    max_connections: Annotated[int, Option(min=1, help="Maximum number of concurrent dialogues.")] = 32
     cache: Cache = None
     pilot: Annotated[
-        bool, typer.Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
+        bool, Option("--pilot", help="Print the estimate and stop; if no dialogue is finished, finish two for it.")
     ] = False
     yes: Yes = False
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
+    retry_failed: Annotated[bool, Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
 
     @property
     def models(self) -> dict[str, Any]:
@@ -104,7 +96,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 # Options of commands that write scenarios.
 Embedder = Annotated[
-    str | None, typer.Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
+    str | None, Option(help="Embedding model that selects the nearest scenarios. Default: character TF-IDF, no model.")
 ]
 
 
@@ -112,10 +104,10 @@ Embedder = Annotated[
 class WritingCalls(CallLimits):
     """Options of commands that write scenarios: how models are called, and what that may cost."""
 
-    max_connections: Annotated[int, typer.Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
+    max_connections: Annotated[int, Option(min=1, help="Maximum number of concurrent scenarios.")] = 8
     request: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="role.field=value: a sampling setting or other field of the role's requests, e.g. writer.temperature=1 or "
             "auditor.max_tokens=2000.",
         ),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
@@ -16,18 +17,16 @@ _WATCH_EVERY = 2.0  # seconds
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="Run A, the reference.")],
-    run_b: Annotated[Path | None, typer.Argument(help="Run B. Without it, compare two models of run A.")] = None,
-    model_a: Annotated[str | None, typer.Option(help="Model of A, if it has several.")] = None,
-    model_b: Annotated[str | None, typer.Option(help="Model of B, if it has several.")] = None,
-    min_difference: Annotated[
-        float | None, typer.Option(help="Smallest difference that matters, in points of the score.")
-    ] = None,
+    run_a: Annotated[Path, Argument(help="Run A, the reference.")],
+    run_b: Annotated[Path | None, Argument(help="Run B. Without it, compare two models of run A.")] = None,
+    model_a: Annotated[str | None, Option(help="Model of A, if it has several.")] = None,
+    model_b: Annotated[str | None, Option(help="Model of B, if it has several.")] = None,
+    min_difference: Annotated[float | None, Option(help="Smallest difference that matters, in points of the score.")] = None,
     worse_than: Annotated[
-        float | None, typer.Option(help="Exit with code 1 if the 95 % interval of B - A lies below minus this number of points.")
+        float | None, Option(help="Exit with code 1 if the 95 % interval of B - A lies below minus this number of points.")
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Also write a report of the runs into this folder, with a page of the comparison.")
+        Path | None, Option(help="Also write a report of the runs into this folder, with a page of the comparison.")
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
@@ -54,8 +53,8 @@ def compare(
 
 
 def merge(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories that differ only in shard, models, repeats or seed.")],
-    out: Annotated[Path, typer.Option(help="New run directory.")],
+    runs: Annotated[list[Path], Argument(help="Run directories that differ only in shard, models, repeats or seed.")],
+    out: Annotated[Path, Option(help="New run directory.")],
 ) -> None:
     """Merge shards, or runs with other models or seeds, into one new run. The source runs are not changed."""
     from heartloop.evaluation.merging import merge_runs
@@ -66,7 +65,7 @@ def merge(
 
 def rescore(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(help="Run directory; it is not changed.")],
+    run: Annotated[Path, Argument(help="Run directory; it is not changed.")],
     option: given.OptionValues = None,
     out: given.NewRun = None,
 ) -> None:
@@ -85,7 +84,7 @@ def rescore(
 
 def rejudge(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(help="Run directory, played or imported; it is not changed.")],
+    run: Annotated[Path, Argument(help="Run directory, played or imported; it is not changed.")],
     judge: given.Judge,
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
@@ -118,28 +117,26 @@ def rejudge(
 
 def validate(
     context: typer.Context,
-    runs: Annotated[
-        list[Path], typer.Argument(help="Run directories of one environment, played or imported; they are not changed.")
-    ],
+    runs: Annotated[list[Path], Argument(help="Run directories of one environment, played or imported; they are not changed.")],
     suite: Annotated[
-        list[str] | None, typer.Option(help="Validity suite; repeat for several. Default: all that have what they need.")
+        list[str] | None, Option(help="Validity suite; repeat for several. Default: all that have what they need.")
     ] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="Judge: service/model, or embedded; repeat for suites that compare several judges.")
+        list[str] | None, Option(help="Judge: service/model, or embedded; repeat for suites that compare several judges.")
     ] = None,
     people: Annotated[
-        Path | None, typer.Option(help="Real dialogues to compare the user simulator with: a chat log (JSON lines) or a corpus.")
+        Path | None, Option(help="Real dialogues to compare the user simulator with: a chat log (JSON lines) or a corpus.")
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Human labels of dialogues of the runs (CSV or JSON lines).")] = None,
-    ratings: Annotated[Path | None, typer.Option(help="External ranking of the models (CSV: model, rating).")] = None,
+    labels: Annotated[Path | None, Option(help="Human labels of dialogues of the runs (CSV or JSON lines).")] = None,
+    ratings: Annotated[Path | None, Option(help="External ranking of the models (CSV: model, rating).")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Number of dialogues per run and model, sampled; a larger limit continues.")
+        int | None, Option(min=1, help="Number of dialogues per run and model, sampled; a larger limit continues.")
     ] = None,
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
+        Path | None, Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
     ] = None,
     *,
     calls: given.Calls,
@@ -176,11 +173,11 @@ def validate(
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
+        list[Path], Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
+    out: Annotated[Path | None, Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Write the report again whenever a run changes, until Ctrl-C; open pages reload.")
+        bool, Option("--watch", help="Write the report again whenever a run changes, until Ctrl-C; open pages reload.")
     ] = False,
 ) -> None:
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.cli.write import write_app
 from heartloop.core.errors import UseError
+from heartloop.core.system import reported
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
@@ -27,18 +29,16 @@ scenarios_app = typer.Typer(
 scenarios_app.add_typer(write_app)
 
 _SET = "set, file or folder."
-Environment = Annotated[
-    str | None, typer.Option("--environment", help="Environment of the file, if its first record does not identify it.")
-]
+Environment = Annotated[str | None, Option(help="Environment of the file, if its first record does not identify it.")]
 
 
 @scenarios_app.command("new")
 def scenarios_new(
-    environment: Annotated[str, typer.Argument(help="Environment.")],
+    environment: Annotated[str, Argument(help="Environment.")],
     short: Annotated[
-        bool, typer.Option("--short", help="Only what models in the roles read: no written lines for the embedded ones.")
+        bool, Option("--short", help="Only what models in the roles read: no written lines for the embedded ones.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="File to write; it must not exist. Default: my-ENVIRONMENT.yaml.")] = None,
+    out: Annotated[Path | None, Option(help="File to write; it must not exist. Default: my-ENVIRONMENT.yaml.")] = None,
 ) -> None:
     """Write a commented scenario to edit: a complete example, as YAML."""
     from heartloop.environments.records import is_yaml
@@ -49,21 +49,18 @@ def scenarios_new(
     if not is_yaml(path):
         raise UseError(f"--out is {path}; expected a name that ends with .yaml, by which the file is read")
     text = template_of(spec, str(path), short=short)
-    try:
+    if path.exists():
+        raise UseError(f"{path} exists; choose another --out, or remove it")
+    with reported(f"write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise UseError(f"{path} exists; choose another --out, or remove it") from error
-    except OSError as error:
-        raise UseError(f"cannot write {path}: {error.strerror}; choose another --out") from error
+        path.write_text(text, encoding="utf-8")
     typer.echo(f"{path} written. Edit it, then: heartloop scenarios check {path}")
 
 
 @scenarios_app.command("list")
 def scenarios_list(
     scenarios: Annotated[
-        str | None, typer.Argument(help=f"Environment, or scenario {_SET} Without it, list the sets of every environment.")
+        str | None, Argument(help=f"Environment, or scenario {_SET} Without it, list the sets of every environment.")
     ] = None,
     exclude_tag: given.ExcludeTag = None,
     environment: Environment = None,
@@ -95,17 +92,17 @@ def scenarios_list(
 def scenarios_show(
     context: typer.Context,
     names: Annotated[
-        list[str] | None, typer.Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")
+        list[str] | None, Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")
     ] = None,
-    scenarios: Annotated[str | None, typer.Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print the first request to each role instead.")] = False,
-    role: Annotated[str | None, typer.Option(help="Only requests to this role: policy, user, judge, ...")] = None,
+    scenarios: Annotated[str | None, Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
+    prompt: Annotated[bool, Option("--prompt", help="Print the first request to each role instead.")] = False,
+    role: Annotated[str | None, Option(help="Only requests to this role: policy, user, judge, ...")] = None,
     option: given.OptionValues = None,
-    run: Annotated[Path | None, typer.Option(help="Print the requests of a dialogue of this run, replayed.")] = None,
+    run: Annotated[Path | None, Option(help="Print the requests of a dialogue of this run, replayed.")] = None,
     dialogue: Annotated[
-        str | None, typer.Option(help="Dialogue of --run: model|scenario|repeat, or a part that only one has. Default: ID.")
+        str | None, Option(help="Dialogue of --run: model|scenario|repeat, or a part that only one has. Default: ID.")
     ] = None,
-    turn: Annotated[int, typer.Option(min=1, help="Turn of the dialogue, from 1.")] = 1,
+    turn: Annotated[int, Option(min=1, help="Turn of the dialogue, from 1.")] = 1,
 ) -> None:
     """Print a scenario with its prepared lines, or with --prompt or --run what models are sent."""
     from heartloop.cli.running import read_options
@@ -119,9 +116,7 @@ def scenarios_show(
         spec, requests = _stored(run, dialogue or " ".join(names[-1:]), turn, scenarios)
     else:
         if len(names) == 1 and names[0] in environment_names():
-            raise UseError(
-                f"{names[0]} is an environment; expected a scenario id after it (`heartloop scenarios list {names[0]}`)"
-            )
+            raise UseError(f"{names[0]} is an environment; expected a scenario id after it (heartloop scenarios list {names[0]})")
         spec, record = find_scenario(names[-1], scenarios, environment=names[0] if len(names) == 2 else None)
         if not prompt:
             typer.echo(spec.scenarios.text(record))
@@ -149,9 +144,7 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
     places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
-        raise UseError(
-            f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one, such as {min(places)!r}"
-        )
+        raise UseError(f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one such as {min(places)!r}")
     played = every[place := places[named[0]]]
     if turn > len(played.turns) + (played.failure is not None):
         raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")
@@ -169,7 +162,7 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_SET}")], environment: Environment = None) -> None:
+def scenarios_check(scenarios: Annotated[str, Argument(help=f"Scenario {_SET}")], environment: Environment = None) -> None:
     """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation.
 
     Names all errors. Exits with 2 if a record violates the schema, and with 1 if one breaks a rule.
@@ -200,8 +193,8 @@ def scenarios_check(scenarios: Annotated[str, typer.Argument(help=f"Scenario {_S
 
 @scenarios_app.command("save")
 def scenarios_save(
-    scenarios: Annotated[str, typer.Argument(help=f"Scenario {_SET}")],
-    out: Annotated[Path, typer.Option(help="JSON-lines file to write; it must not exist yet.")],
+    scenarios: Annotated[str, Argument(help=f"Scenario {_SET}")],
+    out: Annotated[Path, Option(help="JSON-lines file to write; it must not exist yet.")],
     exclude_tag: given.ExcludeTag = None,
 ) -> None:
     """Write a set as JSON lines, one scenario per line. No model call."""

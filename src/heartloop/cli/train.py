@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli.options import CallLimits
 from heartloop.core.errors import InputError, UseError
@@ -21,21 +22,18 @@ student_app = typer.Typer(
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
+    recipe: Annotated[str, Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, its calls and tokens, and what this machine lacks; do not train.")
+        bool, Option("--dry-run", help="Print the plan, its calls and tokens, and what this machine lacks; do not train.")
     ] = False,
-    variant: Annotated[
-        list[str] | None, typer.Option("--variant", help="Variant of the recipe, e.g. no_process; repeatable.")
-    ] = None,
+    variant: Annotated[list[str] | None, Option(help="Variant of the recipe, e.g. no_process; repeatable.")] = None,
     setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Override a setting, e.g. batch.steps=20; repeatable (docs/recipe-settings.md)."),
+        list[str] | None, Option("--set", help="Override a setting, e.g. batch.steps=20; repeatable (docs/recipe-settings.md).")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed. Default: that of the recipe.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. Default: runs/RECIPE-HASH.")] = None,
+    seed: Annotated[int | None, Option(help="Random seed. Default: that of the recipe.")] = None,
+    out: Annotated[Path | None, Option(help="Run directory. Default: runs/RECIPE-HASH.")] = None,
     noise: Annotated[
-        Path | None, typer.Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
+        Path | None, Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
     ] = None,
     *,
     calls: CallLimits,
@@ -117,9 +115,9 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits) -> int:
 
 @student_app.command("fit")
 def fit(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories of one environment, with a judge's changes.")],
-    out: Annotated[Path, typer.Option(help="File to write.")],
-    seed: Annotated[int, typer.Option(help="Random seed of the folds for the card.", min=0)] = 0,
+    runs: Annotated[list[Path], Argument(help="Run directories of one environment, with a judge's changes.")],
+    out: Annotated[Path, Option(help="File to write.")],
+    seed: Annotated[int, Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:
     """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`."""
     from heartloop.fitting.student import fit_student, read_rows
@@ -134,7 +132,7 @@ def fit(
 
 
 @student_app.command("show")
-def show(student: Annotated[Path, typer.Argument(help="File that `student fit` wrote.")]) -> None:
+def show(student: Annotated[Path, Argument(help="File that `student fit` wrote.")]) -> None:
     """Print the card of a student."""
     from heartloop.reader.model import LinearModel
 
@@ -160,27 +158,24 @@ def _show(model: LinearModel) -> None:
 
 def guard(
     before: Annotated[
-        Path | None, typer.Argument(help="Results of a harness before training: a file or a folder (docs/general-capability.md).")
+        Path | None, Argument(help="Results of a harness before training: a file or a folder (docs/general-capability.md).")
     ] = None,
-    after: Annotated[Path | None, typer.Argument(help="Results after training.")] = None,
+    after: Annotated[Path | None, Argument(help="Results after training.")] = None,
     prepare: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL", help="Print the commands that measure a checkpoint's folder or a model of the hub; no more."
-        ),
+        Option(metavar="MODEL", help="Print the commands that measure a checkpoint's folder or a model of the hub; no more."),
     ] = None,
-    harness: Annotated[str, typer.Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
+    harness: Annotated[str, Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
+        Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
-    margin: Annotated[float, typer.Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
+    margin: Annotated[float, Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Exit with code 1 if a benchmark's interval lies below minus this number of points."),
+        float | None, Option(min=0.0, help="Exit with code 1 if a benchmark's interval lies below minus this number of points.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for guard.json and the page; with --prepare, of the results. Default: guard.")
+        Path | None, Option(help="Folder for guard.json and the page; with --prepare, of the results. Default: guard.")
     ] = None,
 ) -> None:
     """Compare general capability before and after training, from results of lm-evaluation-harness, Inspect or LiveCodeBench."""

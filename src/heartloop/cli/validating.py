@@ -89,9 +89,7 @@ def rejudge_runs(
         code = max(code, played.code)
         if played.ended.stopped is not None:
             if number < len(suite.variants) - 1:
-                typer.echo(
-                    "Not every variant of the first run is judged, so there is no result yet. Rerun the same command to resume."
-                )
+                typer.echo("Not every variant of the first run is judged: no result yet. Rerun the same command to resume.")
                 return code
             break
     result = suite.result(judged_variants(paths, suite))
@@ -161,9 +159,8 @@ def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *
     cost = None if spent.cost is None or not meter.prices else (spent.cost - (before.cost or 0.0)) * share
     money = "" if cost is None else f", about {cost:.2f} at your prices"
     tokens = round((spent.tokens - before.tokens) * share)
-    typer.echo(
-        f"Suite {name} asks {judge} at least {amount(tried.open, 'more question')}: about {tokens:,} tokens{money}.", err=True
-    )
+    more = amount(tried.open, "more question")
+    typer.echo(f"Suite {name} asks {judge} at least {more}: about {tokens:,} tokens{money}.", err=True)
     return not pilot and agreed_to("Continue, with this and the suites after it?")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import UseError
@@ -27,9 +28,9 @@ REFUSED_SHOWN = 50  # maximum number of refused records to print
 
 write_app = typer.Typer(rich_markup_mode=None)
 
-Environment = Annotated[str, typer.Argument(help="Name of the environment to write for.")]
-Writer = Annotated[str, typer.Option(help="Model that writes: service/model.")]
-_OUT = typer.Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")
+Environment = Annotated[str, Argument(help="Name of the environment to write for.")]
+Writer = Annotated[str, Option(help="Model that writes: service/model.")]
+_OUT = Option(help="JSON-lines file of scenarios; the log of every step is written next to it.")
 
 
 @write_app.command()
@@ -37,15 +38,15 @@ _OUT = typer.Option(help="JSON-lines file of scenarios; the log of every step is
 def write(
     environment: Environment,
     writer: Writer,
-    auditor: Annotated[str, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")],
+    auditor: Annotated[str, Option(help="Model that corrects drafts and detects duplicates: service/model.")],
     out: Annotated[Path, _OUT],
     calls: given.WritingCalls,
-    n: Annotated[int, typer.Option("--n", min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
+    n: Annotated[int, Option(min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
+        list[str] | None, Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
@@ -56,20 +57,18 @@ def write(
 @given.with_options
 def distil(
     environment: Environment,
-    source: Annotated[Path, typer.Argument(help="File of dialogues, or a folder of such files.")],
+    source: Annotated[Path, Argument(help="File of dialogues, or a folder of such files.")],
     calls: given.WritingCalls,
-    form: Annotated[str, typer.Option(help="Format: esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
-    writer: Annotated[str | None, typer.Option(help="Model that writes: service/model.")] = None,
-    auditor: Annotated[str | None, typer.Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
+    form: Annotated[str, Option(help="Format: esconv, empathetic (EmpatheticDialogues), or messages (JSON lines).")],
+    writer: Annotated[str | None, Option(help="Model that writes: service/model.")] = None,
+    auditor: Annotated[str | None, Option(help="Model that corrects drafts and detects duplicates: service/model.")] = None,
     out: Annotated[Path | None, _OUT] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
-    exclude_tag: Annotated[
-        list[str] | None, typer.Option(help="Exclude dialogues with this tag, e.g. suicide; repeatable.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count only: no model call, no file written.")] = False,
-    show: Annotated[int, typer.Option(min=0, help="With --dry-run: number of dialogues to print as the model reads them.")] = 0,
+    limit: Annotated[int, Option(min=1, help="Maximum number of dialogues; rerun with a larger number to continue.")] = 20,
+    exclude_tag: Annotated[list[str] | None, Option(help="Exclude dialogues with this tag, e.g. suicide; repeatable.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Read and count only: no model call, no file written.")] = False,
+    show: Annotated[int, Option(min=0, help="With --dry-run: number of dialogues to print as the model reads them.")] = 0,
     embedder: given.Embedder = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Random seed of the order of dialogues, and of drawn places and names.")] = 0,
 ) -> None:
     """Write scenarios from your own dialogues. Rules remove personal data before a model reads a dialogue."""
     from heartloop.environments.importing import read_dialogues
@@ -98,12 +97,12 @@ def distil(
 @given.with_options
 def enrich(
     environment: Environment,
-    source: Annotated[Path, typer.Argument(help="Scenario file written by heartloop import.")],
+    source: Annotated[Path, Argument(help="Scenario file written by heartloop import.")],
     writer: Writer,
     out: Annotated[Path, _OUT],
     calls: given.WritingCalls,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")
+        int | None, Option(min=1, help="Maximum number of scenarios, stratified; rerun with a larger number to continue.")
     ] = None,
 ) -> None:
     """Complete imported scenarios with a model, e.g. with a persona. Rerun the same command to resume."""
@@ -160,10 +159,8 @@ def _write(
     names = [name for name in (writer, auditor, embedder) if name]
     meter = Meter(max_tokens=calls.max_tokens, max_cost=calls.max_cost, prices=load_prices(calls.prices), models=names)
     connections = Connections(calls.max_connections)
-    models = {
-        name: resolve(name, timeout=calls.timeout, retries=calls.retries, connections=connections)
-        for name in dict.fromkeys(names)
-    }
+    how: Any = {"timeout": calls.timeout, "retries": calls.retries, "connections": connections}
+    models = {name: resolve(name, **how) for name in dict.fromkeys(names)}
     vectors = models[embedder] if embedder else None
     if vectors is not None and not isinstance(vectors, EndpointChat):
         raise UseError(f"--embedder is {embedder}, which gives no embeddings; expected service/model, or omit it")

@@ -143,34 +143,20 @@ Block = Table | Chart | Card | Text
 
 
 class Headline(Protocol):
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def mean(self) -> float | None: ...
-
-    @property
-    def low(self) -> float | None: ...
-
-    @property
-    def high(self) -> float | None: ...
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
 
 
 class ModelRow(Protocol):
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def standing(self) -> Literal["ranked", "unranked", "failure case"]: ...
-
-    @property
-    def rank(self) -> int | None: ...
+    model: str
+    standing: Literal["ranked", "unranked", "failure case"]
+    rank: int | None
+    unscored: int
 
     @property
     def headline(self) -> Headline: ...
-
-    @property
-    def unscored(self) -> int: ...
 
 
 class Shade(NamedTuple):

@@ -26,6 +26,10 @@ RECORDED_PREFIX = "recorded/"
 """Of the names of models whose answers are replayed (`models.recorded`)."""
 
 
+Schema = Mapping[str, Any] | None
+"""The JSON schema of an answer; `None` for a text."""
+
+
 def is_embedded(model: str) -> bool:
     return model == EMBEDDED
 
@@ -50,9 +54,7 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """Such as `openai/gpt-6-luna` or `heartloop/reflector`."""
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One completion; `schema` is a JSON schema for the answer, which not every endpoint enforces.
 
         Raises:
@@ -96,12 +98,10 @@ class ScriptedChat:
         self._cycle = cycle
         self._tags = tags
         self.asked: list[tuple[Message, ...]] = []
-        self.schemas: list[Mapping[str, Any] | None] = []
+        self.schemas: list[Schema] = []
         self.samplings: list[Sampling | None] = []
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         number = len(self.asked)
         self.asked.append(tuple(messages))
         self.schemas.append(schema)
@@ -109,11 +109,10 @@ class ScriptedChat:
         if callable(self._answers):
             answer: str | Reply | Exception = self._answers(messages)
         else:
-            if number >= len(self._answers) and not self._cycle:
-                raise ModelError(
-                    f"scripted model {self.name!r} has {len(self._answers)} answers and got call {number + 1}; add answers"
-                )
-            answer = self._answers[min(number, len(self._answers) - 1)]
+            n = len(self._answers)
+            if number >= n and not self._cycle:
+                raise ModelError(f"scripted model {self.name!r} has {n} answers and got call {number + 1}; add answers")
+            answer = self._answers[min(number, n - 1)]
         if isinstance(answer, Exception):
             raise answer
         reply = answer if isinstance(answer, Reply) else Reply(answer, usage=estimate_usage(messages, answer))

@@ -5,23 +5,14 @@ from __future__ import annotations
 import math
 import mmap
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from operator import add, sub
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_serializer
 
 from heartloop.core.errors import InputError
 from heartloop.core.system import readable
@@ -46,10 +37,7 @@ def writable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(writable)]
-
-
-def _listed(given: Any) -> Any:
-    return (given,) if isinstance(given, str) else given
+_Handler = Callable[[Any], dict[str, Any]]
 
 
 def _without_nan(value: Any) -> Any:
@@ -101,13 +89,16 @@ class Sampling(_Frozen):
     """Number of the likeliest tokens to sample from; 0 or -1, by server, samples from all."""
     presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
     frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0)
-    stop: Annotated[tuple[Annotated[Text, Field(min_length=1)], ...] | None, BeforeValidator(_listed)] = Field(
-        default=None, min_length=1
-    )
+    stop: tuple[Annotated[Text, Field(min_length=1)], ...] | None = Field(default=None, min_length=1)
     """Texts before which an answer ends; one text may be given without a list."""
     reasoning_effort: str | None = Field(default=None, pattern=r"^[a-z_-]+$")
     """How long a reasoning model thinks: `none`, `minimal`, `low`, `medium`, `high`, ..., by model."""
     request: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
 
     @field_validator("request")
     @classmethod
@@ -121,7 +112,7 @@ class Sampling(_Frozen):
         return given
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset(self, handler: _Handler) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if name in _ALWAYS_WRITTEN or value not in (None, {})}
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -194,7 +185,7 @@ class Usage(_Frozen):
     """Part of `completion_tokens`."""
 
     @model_serializer(mode="wrap")
-    def _without_zeros(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_zeros(self, handler: _Handler) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if value or name not in _TOKEN_PARTS}
 
     @property
@@ -310,33 +301,8 @@ class Transcript(_Frozen):
         return self.score is not None
 
 
-_THINKING = (
-    ("<think>", "</think>"),  # DeepSeek, Qwen, GLM, Kimi K2, MiniMax, Phi, Hunyuan, Nemotron, OLMo
-    ("<thought>", "</thought>"),  # EXAONE Deep
-    ("<seed:think>", "</seed:think>"),
-    ("<longcat_think>", "</longcat_think>"),
-    (r"(?-i:\[THINK\])", r"(?-i:\[/THINK\])"),  # Mistral; [think] is a word of the reply
-    ("◁think▷", "◁/think▷"),  # Kimi-VL
-    (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),  # Kimi K3
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
-    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),  # Cohere
-    (r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
-    (r"<\|channel>thought\b", r"<channel\|>"),  # Gemma 4
-    (
-        r"<\|channel\|>(?:analysis|commentary)\b[^<]*<\|message\|>",
-        r"(?:<\|start\|>assistant)?<\|channel\|>final\b[^<]*<\|message\|>",
-    ),
-)
-"""Tags around the thinking of models that write it into their answer, as the parsers of vLLM and SGLang list them; the last is
-gpt-oss. They count wherever they occur."""
-_THINKING_FIRST = (
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<reason>", "</reason>"),
-    ("analysis(?=.*assistantfinal)", "assistantfinal"),  # gpt-oss without its special tokens
-    (r"here(?:'s| is) my thought process:", r"here(?:'s| is) my response:"),  # Granite
-)
-"""The same of ordinary words: they count only where the answer begins with the first."""
+_TAGS = tomllib.loads((resources.files(__package__) / "thinking.toml").read_text(encoding="utf-8"))
+_THINKING, _THINKING_FIRST = ([(row["opens"], row["closes"]) for row in _TAGS[kind]] for kind in ("anywhere", "first"))
 _FLAGS = re.IGNORECASE | re.DOTALL
 _OPEN, _CLOSE = (re.compile("|".join(tags), _FLAGS) for tags in zip(*_THINKING, strict=True))
 _FIRST = [(re.compile(rf"\s*(?:{opening})", _FLAGS), re.compile(closing, _FLAGS)) for opening, closing in _THINKING_FIRST]

@@ -67,11 +67,7 @@ async def ask(
             on_refusal(problem, attempt)
         again = "Answer again with one JSON object of the form asked for, and nothing else."
         refusal = Message(role="user", content=f"That answer cannot be used: {problem}. {again}")
-        asked = [
-            *first,
-            Message(role="assistant", content=reply.text or "(empty)"),
-            *asking_for(tag, [refusal]),
-        ]
+        asked = [*first, Message(role="assistant", content=reply.text or "(empty)"), *asking_for(tag, [refusal])]
     if reply.finish_reason == "length" and not visible(last):
         problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."

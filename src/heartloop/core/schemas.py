@@ -47,17 +47,13 @@ QUOTED = Sent(**{_QUOTED: True})
 """Marks a text that must occur word for word in what the model was shown (`schema_of`, `passages`)."""
 
 
-def schema_of(answer: type[BaseModel], passages: Sequence[str] = ()) -> Mapping[str, Any]:
+@lru_cache(maxsize=256)
+def schema_of(answer: type[BaseModel], passages: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """The JSON schema that is sent for an answer class, without references: every field is required, no other is allowed.
 
     `passages` are the possible values of fields that are `QUOTED`. They differ between calls, so they are not sent to providers
     that take seconds to prepare a new schema.
     """
-    return _schema_of(answer, tuple(passages))
-
-
-@lru_cache(maxsize=256)
-def _schema_of(answer: type[BaseModel], passages: tuple[str, ...]) -> Mapping[str, Any]:
     whole = answer.model_json_schema()
     try:
         sent = _sent(whole, whole.get("$defs", {}), passages)

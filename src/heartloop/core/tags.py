@@ -62,8 +62,8 @@ class Object(NamedTuple):
 
 def objects_in(text: str, tag: str | None = None) -> Iterator[Object]:
     """The outermost JSON objects of a text, alone, in a code fence or in prose; with a tag, those that begin with it."""
-    end = 0
-    for start in (match.start() for match in islice(_opening(tag).finditer(text), _MAX_STARTS)):
+    end, opening = 0, r'\{\s*"' if tag is None else rf'\{{\s*"{FIRST}"\s*:\s*"{re.escape(tag)}"'
+    for start in (match.start() for match in islice(re.finditer(opening, text), _MAX_STARTS)):
         if start < end:
             continue
         fields: dict[str, Any] | None = None
@@ -73,10 +73,6 @@ def objects_in(text: str, tag: str | None = None) -> Iterator[Object]:
             fields = None
         if fields is not None or tag is not None:
             yield Object(start, end, fields)
-
-
-def _opening(tag: str | None) -> re.Pattern[str]:
-    return re.compile(r'\{\s*"' if tag is None else rf'\{{\s*"{FIRST}"\s*:\s*"{re.escape(tag)}"')
 
 
 def split_tag(request: str) -> tuple[str, str | None]:

@@ -25,7 +25,7 @@ from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run
-from heartloop.evaluation.tables import rows_of, table_of
+from heartloop.evaluation.tables import rows_of
 from heartloop.models.client import TIMEOUT
 
 if TYPE_CHECKING:
@@ -62,11 +62,8 @@ class Run:
         return rows_of(name, self.transcripts)
 
     def to_pandas(self, name: str = "dialogues") -> pandas.DataFrame:
-        table_of(name)
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            raise UseError("to_pandas needs pandas, which is not installed; pip install pandas, or use table(...)") from error
+        import pandas
+
         return pandas.DataFrame(self.table(name))
 
     def compare(

@@ -19,17 +19,7 @@ from heartloop.core.text import amount, printable
 from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.scores import (
-    ALLOWED_UNSCORED,
-    course_of,
-    group_of,
-    in_group_order,
-    latest,
-    model_names,
-    options_of,
-    points_of,
-    scale_of,
-)
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, course_of, in_group_order, latest, model_names, options_of, points_of
 from heartloop.evaluation.store import StoredRun
 from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
@@ -98,10 +88,8 @@ class Comparison(NamedTuple):
     warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
-        low, high = self.difference.low, self.difference.high
-        return (
-            f"Comparison({self.b.model} - {self.a.model}: {self.difference.mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
-        )
+        mean, low, high = self.difference[:3]
+        return f"Comparison({self.b.model} - {self.a.model}: {mean:+.1f} ({low:.1f} to {high:.1f}), p={self.p:.3g})"
 
     def __str__(self) -> str:
         return comparison_text(self)
@@ -133,12 +121,10 @@ def _names(run: StoredRun) -> list[str]:
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
     """Compares B with A on the pairs scored in both; `min_difference` is the smallest difference that matters, in points."""
-    names = {d.environment for side in (a, b) for d in side.dialogues} or {
-        str(side.settings.get("environment")) for side in (a, b)
-    }
+    names = {d.environment for d in (*a.dialogues, *b.dialogues)} or {str(side.settings.get("environment")) for side in (a, b)}
     if len(names) > 1:
         raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of one environment")
-    scale = scale_of(names.pop())
+    scale = load_environment(names.pop()).scale
     _check_weights(a, b)
     widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
@@ -172,7 +158,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         left_out=tuple(left_out),
         groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
-        warnings=tuple(_warnings(a, b, pairs, left_out, len(means), difference.shape)),
+        warnings=tuple(_warnings(a, b, pairs, dict(left_out), len(means), difference.shape)),
     )
 
 
@@ -195,9 +181,7 @@ def _check_weights(a: Side, b: Side) -> None:
                 digests.setdefault(name.removeprefix(WEIGHTS), [set(), set()])[place].add(digest)
     if different := {name: both for name, both in digests.items() if all(both) and both[0] != both[1]}:
         shown = "; ".join(f"{name} {' and '.join(sorted(set.union(*different[name])))}" for name in sorted(different))
-        raise UseError(
-            f"A and B were judged by different weights ({shown}); rejudge one of them (heartloop rejudge RUN --judge ...)"
-        )
+        raise UseError(f"A and B were judged by different weights ({shown}); rejudge one (heartloop rejudge RUN --judge ...)")
 
 
 def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
@@ -226,7 +210,7 @@ def _interval(pairs: Sequence[Pair]) -> Interval:
 def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
-        groups.setdefault(group_of(pair.a), []).append(pair)
+        groups.setdefault(pair.a.facts.get(scale.group, ""), []).append(pair)
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
@@ -234,15 +218,15 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
 
 
 def _warnings(
-    a: Side, b: Side, pairs: Sequence[Pair], left_out: Sequence[tuple[str, int]], scenarios: int, shape: Shape
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], scenarios: int, shape: Shape
 ) -> Iterable[str]:
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
-    if texts := dict(left_out).get(_TEXT_DIFFERS, 0):
+    if texts := left_out.get(_TEXT_DIFFERS, 0):
         yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
-    unscored = sum(n for reason, n in left_out if reason.startswith("unscored"))
+    unscored = sum(n for reason, n in left_out.items() if reason.startswith("unscored"))
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
             f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
@@ -307,9 +291,8 @@ def comparison_text(comparison: Comparison, *, min_difference: float | None = No
         f"{name}  {side.model}  ({side.run})  mean {comparison.scale.title} {mean:.1f}"
         for name, side, mean in (("A", comparison.a, comparison.mean_a), ("B", comparison.b, comparison.mean_b))
     ]
-    lines.append(
-        f"Paired on {amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}, scored in both."
-    )
+    paired = f"{amount(comparison.pairs, 'dialogue')} of {amount(comparison.scenarios, 'scenario')}"
+    lines.append(f"Paired on {paired}, scored in both.")
     lines += [f"  left out: {n} {reason}" for reason, n in comparison.left_out]
     lines += [f"! {warning}" for warning in comparison.warnings]
     lines += ["", f"B - A: {_signed(comparison.difference.mean)}{_ends(comparison.difference, ', 95 % interval ')}"]

@@ -131,14 +131,10 @@ def cautions(card: ScoreCard) -> list[str]:
 
 def _caption(card: ScoreCard) -> list[str]:
     ranked = [row for row in card.models if row.standing == "ranked"]
-    played_by = " and ".join(card.simulators) or "unknown"
-    lines = [
-        f"user simulator {played_by} · preset {' and '.join(card.presets) or 'unknown'} · {card.scored} of {card.played} scored"
-    ]
-    if 0 < (card.scenarios or 0) < FEW_SCENARIOS:
-        lines.append(
-            f"intervals over {amount(card.scenarios or 0, 'scenario')}: below {FEW_SCENARIOS} nothing shows whether they hold"
-        )
+    users, presets = (" and ".join(names) or "unknown" for names in (card.simulators, card.presets))
+    lines = [f"user simulator {users} · preset {presets} · {card.scored} of {card.played} scored"]
+    if 0 < (n := card.scenarios or 0) < FEW_SCENARIOS:
+        lines.append(f"intervals over {amount(n, 'scenario')}: below {FEW_SCENARIOS} nothing shows whether they hold")
     lines += cautions(card)
     if len(ranked) > 1:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")

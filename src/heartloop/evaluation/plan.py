@@ -75,9 +75,8 @@ def plan_evaluation(
     assigned = assign_roles(spec, user=user, judge=judge, roles=roles or {})
     under_test = _under_test(models)
     load_env()
-    samplings = _samplings(
-        spec, requests, sampling or {}, {"policy": under_test, **{role: [one] for role, one in assigned.items()}}
-    )
+    by_role = {"policy": under_test, **{role: [name] for role, name in assigned.items()}}
+    samplings = _samplings(spec, requests, sampling or {}, by_role)
     if policy_prompt is not None and not policy_prompt.strip():
         raise UseError("the policy prompt is empty; expected the text of a system prompt")
     if scenario_ids:
@@ -94,9 +93,7 @@ def plan_evaluation(
     chosen = stratified(loaded, limit) if part is None else part.of(stratified(loaded, limit))
     names = list(dict.fromkeys([*under_test, *model_names(assigned)]))
     own = dict(opened or {})
-    functions = {
-        name: function_model(name, model, timeout) for name, model in zip(under_test, models, strict=True) if callable(model)
-    }
+    functions = {name: function_model(name, one, timeout) for name, one in zip(under_test, models, strict=True) if callable(one)}
     by_name = OpenModels(
         names, given=own | functions, baselines=spec.baselines, timeout=timeout,
         max_connections=min(max_connections, len(chosen) * repeats * len(under_test)), **calling,
@@ -127,9 +124,7 @@ def _under_test(models: Sequence[str | Function]) -> list[str]:
     names = [model if isinstance(model, str) else function_name(model) for model in models]
     if twice := [name for name, n in Counter(names).items() if n > 1]:
         other = "" if all(isinstance(model, str) for model in models) else "give each function a name of its own, or "
-        raise UseError(
-            f"the models under test name {', '.join(twice)} twice; {other}use repeats for several dialogues per scenario"
-        )
+        raise UseError(f"models under test name {', '.join(twice)} twice; {other}use repeats for several dialogues per scenario")
     if judges := [name for name in names if name.startswith("student:") or is_embedded(name)]:
         raise UseError(f"--model is {judges[0]}, which judges replies and writes none; pass it as --user or --judge")
     return names
@@ -182,9 +177,7 @@ def assign_roles(
         played_by = given.get(name, user)
         if played_by is None:
             missing = " and ".join(role for role in spec.role_names if role not in given)
-            raise UseError(
-                f"no model for role {missing} of {spec.name}; pass --user MODEL, or --user {EMBEDDED}, which needs none"
-            )
+            raise UseError(f"no model for role {missing} of {spec.name}; pass --user MODEL, or --user embedded, which needs none")
         if not any(mark in played_by for mark in "/:") and not is_embedded(played_by):
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
@@ -224,9 +217,7 @@ def read_requests(
         role, *path = name.split(".")
         _check_role(text, role, models)
         if not equals or not path or not all(path):
-            raise UseError(
-                f"--request is {text!r}; expected role.field=value such as {role}.temperature=0.7 or {role}.min_p=0.05"
-            )
+            raise UseError(f"--request is {text!r}; expected role.field=value, e.g. {role}.temperature=0.7 or {role}.min_p=0.05")
         for earlier, before in placed.items():
             if all(a == b for a, b in zip(earlier, (role, *path), strict=False)):
                 raise UseError(f"--request is {before!r} and {text!r}, which set the same field; expected one of them")

@@ -71,9 +71,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     if "rescored" in settings:
         raise UseError(f"{run} was itself rescored; rescore its source, which its settings.json names")
     if "rejudged" in settings and "preset" in asked:
-        raise UseError(
-            f"{run} was rejudged; for another preset rejudge its source, which its settings.json names, with -E preset=..."
-        )
+        raise UseError(f"{run} was rejudged; for another preset rejudge its source (in its settings.json) with -E preset=...")
     out = out or beside(run, *(_word(name, value) for name, value in asked.items()))
     check_new(out)
     stored = run / "transcripts.jsonl"

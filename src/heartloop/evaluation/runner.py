@@ -198,10 +198,7 @@ def play_run(
     def account(transcript: Transcript) -> None:
         paid = paid_usage(transcript)
         if len(paid) == len(transcript.calls) or any(usage.total for _, _, usage in paid):  # a free dialogue shows no costs
-            used: dict[tuple[str, str], Usage] = {}
-            for model, role, usage in paid:
-                used[model, role] = used.get((model, role), Usage()) + usage
-            meter.finish(used)
+            meter.finish(paid)
         if transcript.failure is not None:
             failures.setdefault((transcript.failure.role, transcript.failure.kind), []).append(transcript.failure.detail)
 

@@ -156,7 +156,7 @@ def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float 
     """Cost at prices per million tokens; `None` if a paid model has none. A free model without a price costs 0."""
     total = 0.0
     for model, usage in usages:
-        price = _price(prices.get(model)) if isinstance(prices, Mapping) else None
+        price = Price.read(prices.get(model)) if isinstance(prices, Mapping) else None
         if price is None and is_paid(model):
             return None
         total += 0.0 if price is None else price.of(usage)
@@ -168,12 +168,8 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
     merged: dict[str, object] = {}
     for table in tables:
         for model, price in table.items() if isinstance(table, Mapping) else ():
-            merged[model] = price if model not in merged or _price(merged[model]) == _price(price) else None
+            merged[model] = price if model not in merged or Price.read(merged[model]) == Price.read(price) else None
     return merged
-
-
-def _price(given: object) -> Price | None:
-    return given if isinstance(given, Price) else Price.read(given)
 
 
 def scale_of(environment: str) -> Scale:
@@ -228,11 +224,8 @@ Key = tuple[str, str, int, int]  # scenario, fingerprint, repeat, seed
 
 def group_letter(number: int) -> str:
     """1 is A, 26 is Z, 27 is AA."""
-    letters = ""
-    while number:
-        number, rest = divmod(number - 1, 26)
-        letters = chr(ord("A") + rest) + letters
-    return letters
+    before, letter = divmod(number - 1, 26)
+    return (group_letter(before) if before else "") + chr(ord("A") + letter)
 
 
 FAILURE_CASES = frozenset({"heartloop/garbage"})

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    create_model,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_serializer, model_validator
 from pydantic_core import from_json
 
 import heartloop
@@ -59,8 +50,7 @@ class Shard(BaseModel):
         return list(scenarios[self.index - 1 :: self.count])
 
 
-class Job(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class Job(NamedTuple):
     model: str
     scenario: str
     repeat: int
@@ -106,7 +96,7 @@ class EvaluationSettings(BaseModel):
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:10]
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_unset(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if name != "policy_prompt" or value is not None}
 
     @property
@@ -187,9 +177,7 @@ def read_config(path: Path) -> dict[str, Any]:
     known = EvaluationSettings.model_fields
     for name in read:
         if name in ("rescored", "rejudged", "recipe"):
-            raise InputError(
-                f"{path} is of a run that was not played by `heartloop eval` ({name}); expected that of a played run"
-            )
+            raise InputError(f"{path} is of a run that `heartloop eval` did not play ({name}); expected that of a played run")
         if name not in known:
             where = f"{path}, line {source.line_of((name,))}" if source.lines else path
             raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")
@@ -202,10 +190,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in settings if value is not None}
 
 
-_ASKED = {
-    "models", "roles", "options", "scenario_set", "scenario_ids", "tags", "exclude_tags", "limit", "shard", "repeats", "seed",
-    "sampling", "policy_prompt", "prices",
-}  # fmt: skip
+_ASKED = EvaluationSettings.model_fields.keys() - {"environment", "scenarios", "prompts", "weights", "heartloop_version"}
 
 
 def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:

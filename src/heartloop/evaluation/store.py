@@ -37,7 +37,7 @@ class RunDirectory:
         self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
         self.transcripts = path / "transcripts.jsonl"
         self._lock = FileLock(path / ".lock")
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO  # while it is entered
 
     def is_new(self) -> bool:
         with reported(f"read {self.path}"):
@@ -66,9 +66,8 @@ class RunDirectory:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._file is not None:
-                with contextlib.suppress(OSError):  # a full disk was reported on writing
-                    self._file.close()
+            with contextlib.suppress(OSError):  # a full disk was reported on writing
+                self._file.close()
         finally:
             self._lock.release()
 
@@ -81,8 +80,6 @@ class RunDirectory:
             file.write(b"\n" + line if torn else line)
 
     def append(self, transcript: Transcript) -> None:
-        if self._file is None:
-            raise RuntimeError("the run directory is not open")
         with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
             self._file.write(write_line(transcript).encode())
             self._file.flush()
@@ -174,8 +171,7 @@ def saved_settings(run: Path) -> dict[str, Any]:
         saved = from_json(path.read_bytes(), allow_inf_nan=False)  # rejects lone surrogates too
     except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot read {path}: {error}; expected the JSON that a run writes; "
-            "remove the file and rerun the command that made the run"
+            f"cannot read {path}: {error}; expected the JSON that a run writes; remove it and rerun the command that made the run"
         ) from error
     if not isinstance(saved, dict):
         raise InputError(f"{path} holds {type(saved).__name__}; expected a JSON object")

@@ -6,9 +6,9 @@ same scenarios under other user simulators, or rejudged by other judges, add the
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import combinations
 from typing import NamedTuple
 
@@ -117,9 +117,7 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
             "need fewer scenarios."
         )
     if size[1] == 1:
-        notes.append(
-            "One repeat: policy sampling is part of the scenarios' variance. Evaluate with --repeats 2 to separate them."
-        )
+        notes.append("One repeat: policy sampling is part of the scenario variance. Evaluate with --repeats 2 to separate them.")
     if not kind:
         notes.append(
             "One user simulator and judge: the plan holds for them. To plan their number, too, give runs of the same scenarios "
@@ -209,8 +207,7 @@ def _components(
     whole = sorted(key for key in every if all(one[key] >= repeats for one in scenarios.values()))
     if len(whole) < 2:
         raise UseError(
-            f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected at least 2, "
-            "better 10"
+            f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected 2, better 10"
         )
     chosen = {name: {key: sorted(c for c in common[name] if c[:2] == key)[:repeats] for key in whole} for name in by_instrument}
     judged = {len(values) for known in by_instrument.values() for values in known.values()}
@@ -265,12 +262,7 @@ def _uses(
         _mean_use([d for d in played[name] if d.model in models], prices, policy=place == 0 or kind != "judge")
         for place, name in enumerate(instruments)
     )
-    further = Use(0, 0, 0.0)
-    if others:
-        costs = [one.cost for one in others if one.cost is not None]
-        cost = statistics.fmean(costs) if len(costs) == len(others) else None
-        further = Use(statistics.fmean(one.calls for one in others), statistics.fmean(one.tokens for one in others), cost)
-    return first.times(2), further.times(2)
+    return first.times(2), reduce(Use.plus, others, Use(0, 0, 0.0)).times(2 / max(1, len(others)))
 
 
 def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, policy: bool) -> Use:

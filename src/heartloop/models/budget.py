@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from heartloop.core.chat import HUMAN, LOCAL_PREFIX, RECORDED_PREFIX, ChatModel, Reply, estimate_tokens, is_embedded
-from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.chat import HUMAN, LOCAL_PREFIX, RECORDED_PREFIX, ChatModel, Reply, Schema, estimate_tokens, is_embedded
+from heartloop.core.dialogue import Message, Sampling, Usage, total_usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
 
@@ -56,6 +56,8 @@ class Price(NamedTuple):
     @classmethod
     def read(cls, table: object) -> Price | None:
         """From a table that holds at least `input` and `output`; `None` where it is no price."""
+        if isinstance(table, cls):
+            return table
         given = {name: value for name, value in table.items() if value is not None} if isinstance(table, Mapping) else {}
         if not {"input", "output"} <= given.keys() <= set(cls._fields):
             return None
@@ -222,23 +224,14 @@ class Meter:
     def is_paid(self, model: str) -> bool:
         return is_paid(model, self._prices)
 
-    def spend(self, model: str | None = None, role: str | None = None) -> Spend:
-        total = Spend()
-        for (name, name_role), tally in self._tallies.items():
-            if model not in (None, name) or role not in (None, name_role):
-                continue
-            price = self._price(name)
-            usage = tally.usage
-            cost = None if price is None else price.of(usage)
-            total = Spend(
-                total.calls + tally.calls,
-                total.failed + tally.failed,
-                total.prompt_tokens + usage.prompt_tokens,
-                total.completion_tokens + usage.completion_tokens,
-                None if total.cost is None or cost is None else total.cost + cost,
-                total.estimated or usage.estimated,
-            )
-        return total
+    def spend(self, model: str | None = None) -> Spend:
+        tallies = [(self._price(name), tally) for (name, _), tally in self._tallies.items() if model in (None, name)]
+        usage = total_usage(tally.usage for _, tally in tallies)
+        costs = [price.of(tally.usage) for price, tally in tallies if price is not None]
+        return Spend(
+            sum(tally.calls for _, tally in tallies), sum(tally.failed for _, tally in tallies), usage.prompt_tokens,
+            usage.completion_tokens, sum(costs) if len(costs) == len(tallies) else None, usage.estimated,
+        )  # fmt: skip
 
     def summary(self) -> str:
         """Tokens, and cost where prices are given, in words; empty before the first call."""
@@ -292,10 +285,11 @@ class Meter:
                 raise BudgetSpent(refusal)
             await self._settled.wait()
 
-    def finish(self, usage: Mapping[tuple[str, str], Usage]) -> None:
+    def finish(self, paid: Iterable[tuple[str, str, Usage]]) -> None:
+        """Counts a dialogue, with model, role and tokens of its calls."""
         self._dialogues += 1
-        for key, used in usage.items():
-            self._finished[key] += used
+        for model, role, usage in paid:
+            self._finished[model, role] += usage
 
     def lose(self, model: str, role: str, usage: Usage) -> None:
         """Counts spending of an earlier process on unfinished dialogues."""
@@ -437,9 +431,7 @@ class Metered:
         self.meter = meter
         self.role = role
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
         usage: Usage | None = None
         try:

@@ -13,13 +13,13 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from heartloop.core.chat import ChatModel, Reply
+from heartloop.core.chat import ChatModel, Reply, Schema
 from heartloop.core.dialogue import COUNTS, Message, Sampling, Usage, writable
 from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent, InputError, UseError
 
@@ -257,10 +257,7 @@ class AnswerCache:
             done.set_result(None)
 
     def _damaged(self, error: sqlite3.Error) -> InputError:
-        return InputError(
-            f"{self.path} is not an answer cache or is damaged ({error}); move it away and rerun the same command, "
-            "or change --cache"
-        )
+        return InputError(f"{self.path} is not an answer cache or is damaged ({error}); move it away, or change --cache")
 
 
 def cache_at(path: Path | None) -> AnswerCache | None:
@@ -281,9 +278,7 @@ class Cached:
         # the key of a Python function includes the hash of its file, which changes between runs under the same name
         self._source = str(getattr(getattr(model, "model", model), "source", ""))
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         key = key_of(self.name, self._source, messages, schema, sampling)
         cached = await self.cache.lookup(key)
         if cached is not None:
@@ -294,9 +289,7 @@ class Cached:
         return reply
 
 
-def key_of(
-    model: str, source: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling | None
-) -> Key:
+def key_of(model: str, source: str, messages: Sequence[Message], schema: Schema, sampling: Sampling | None) -> Key:
     """The key of this sample of a request in the current dialogue: SHA-256 of the request, and which of its repetitions it is.
 
     Each part is preceded by its length, so that different requests never concatenate alike.

@@ -12,19 +12,21 @@ import os
 import random
 import re
 import time
+import tomllib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from pydantic_core import to_json  # four times as fast as `json.dumps` on a dialogue's prompt
 
-from heartloop.core.chat import Reply
+from heartloop.core.chat import Reply, Schema
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import (
     EndpointStopped,
-    HeartloopError,
     MalformedReply,
     ModelError,
     Moderated,
@@ -81,21 +83,14 @@ class _Key:
         self.proxy = proxy
         self.headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {value}"} if value else {})}
         self._secrets = tuple(secret for secret in (value, *others) if secret)
-        # a short placeholder such as `EMPTY` may be part of a model's answer
-        long = [secret for secret in self._secrets if len(secret) >= 12]
-        self._starts = tuple(part for secret in long for part in (secret[:8], quote(secret, safe="")[:8], *_in_base64(secret)))
 
     def __repr__(self) -> str:
         return "***"
 
-    def scrub(self, text: str) -> str:
+    def scrub(self, text: str, *, shortest: int = 0) -> str:
         for secret in self._secrets:
-            text = scrub(text, secret)
+            text = scrub(text, secret) if len(secret) >= shortest else text
         return text
-
-    def may_occur_in(self, *texts: str | None) -> bool:
-        """Whether one of the texts may contain the key; a fast check before `scrub`."""
-        return any(start in text for start in self._starts for text in texts if text)
 
 
 CONNECTIONS = 64
@@ -117,27 +112,18 @@ _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped 
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
-SERVICES: Mapping[str, str] = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "xai": "https://api.x.ai/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.ai/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-}
+@cache
+def provider_table() -> dict[str, dict[str, dict[str, Any]]]:
+    """`services` by name, and `examples` by `service/model`."""
+    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text(encoding="utf-8"))
+
+
+_ROWS = provider_table()["services"].items()
+SERVICES: Mapping[str, str] = {name: row["address"] for name, row in _ROWS if row["key"] and row["address"]}
 """Addresses of services that need a key; `<SERVICE>_BASE_URL` overrides them."""
-
-STRICT = frozenset({"openai", "azure", "groq", "mistral", "openrouter", "xai"})  # services with a strict mode for schemas
-
-LOCAL: Mapping[str, str] = {
-    "vllm": "http://127.0.0.1:8000/v1",
-    "sglang": "http://127.0.0.1:30000/v1",
-    "ollama": "http://127.0.0.1:11434/v1",
-}
+LOCAL: Mapping[str, str] = {name: row["address"] for name, row in _ROWS if not row["key"]}
 """Default addresses of local servers, which need no key."""
+STRICT = frozenset(name for name, row in _ROWS if row["sent_strict"])
 
 
 def variable(service: str, what: str) -> str:
@@ -149,7 +135,7 @@ def base_url_of(service: str) -> str | None:
     return os.environ.get(variable(service, "BASE_URL"), "").strip() or SERVICES.get(service) or LOCAL.get(service)
 
 
-class Connections:
+class Connections(AbstractAsyncContextManager["Connections"]):
     """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
 
     `limit` counts concurrent calls to one address, over all its models; waiting at the gate is not part of a call's timeout.
@@ -175,9 +161,8 @@ class Connections:
             if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
                 self._loop, self._gates = loop, {address: Gate(gate.pace) for address, gate in self._gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
-            )
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
     def gate(self, address: str) -> Gate:
@@ -212,14 +197,11 @@ class Connections:
         if session is not None:
             await session.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
-class EndpointChat:
+class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     """A model behind an OpenAI-compatible endpoint, for chat completions or embeddings.
 
     Safe for hundreds of concurrent calls. Close it or use it as `async with`; that closes `connections` too, which open again.
@@ -275,32 +257,47 @@ class EndpointChat:
     def __repr__(self) -> str:
         return f"EndpointChat({self.name!r}, base_url={self.address!r})"
 
-    async def __aenter__(self) -> Self:
-        return self
-
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         await self._connections.close()
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One completion. Raises `TransportError` or `MalformedReply` after the last attempt, `RefusedByServer` at once, and
         `EndpointStopped` where no further call can succeed now."""
         sampling = sampling or Sampling()
         habits = self._connections.habits(self.address, self.model, self._first_habits)
-        attempts = _Attempts(self, "chat completion")
-        while True:
+
+        async def attempt() -> Reply | Trouble:
+            nonlocal habits
             outcome, habits = await self._understood(messages, schema, sampling, habits)
-            if isinstance(outcome, Reply):
-                break
-            await attempts.wait(outcome)
+            return outcome
+
+        reply, abandoned = await self._tried(attempt)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
-        return outcome._replace(abandoned=attempts.abandoned)
+        return reply._replace(abandoned=abandoned)
+
+    async def _tried(self, call: Callable[[], Awaitable[Answer | Trouble]], what: str = "chat completion") -> tuple[Answer, int]:
+        """The answer, and how many attempts before it the server may bill; raises where none is left or a retry cannot help."""
+        tries, timed_out, abandoned = 1, 0, 0
+        while isinstance(outcome := await call(), Trouble):
+            abandoned += outcome.abandoned
+            timed_out += outcome.timed_out
+            left = tries <= self.retries and timed_out < 2
+            if not (outcome.again if outcome.limited else outcome.passing and left):
+                error = self.error_of(outcome, tries, what)
+                if isinstance(error, ModelError):
+                    error.abandoned = abandoned
+                # `from None`, outside of any handler: a chained traceback could print the request's headers
+                raise error from None
+            self.retried += 1
+            if not outcome.limited:  # else the gate waits
+                tries += 1
+                await asyncio.sleep(pause_before(tries) * self.factor)
+        return outcome, abandoned
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
         """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""
@@ -320,15 +317,14 @@ class EndpointChat:
         if self.name.startswith(MARKED):
             mark_prefix(body["messages"])
         outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
-        if isinstance(outcome, Reply) and self._key.may_occur_in(outcome.text, outcome.reasoning, outcome.finish_reason):
-            text, reasoning, finish = (part and self._key.scrub(part) for part in outcome[:3])
+        if isinstance(outcome, Reply):  # of which a short placeholder such as `EMPTY` may be part
+            text, reasoning, finish = (part and self._key.scrub(part, shortest=12) for part in outcome[:3])
             outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
         return outcome
 
     async def _understood(
-        self, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling, habits: Habits,
-        connect: float | None = None,
-    ) -> tuple[Reply | Trouble, Habits]:  # fmt: skip
+        self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
+    ) -> tuple[Reply | Trouble, Habits]:
         """One attempt, repeated at once without what the server says it does not support; and what is known to be so."""
         while True:
             body = habits.body(self.model, messages, schema, sampling)
@@ -361,12 +357,8 @@ class EndpointChat:
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
         body = {"model": self.model, "input": list(texts)}
-        attempts = _Attempts(self, "embedding")
-        while True:
-            outcome = await self._attempt(self._embeddings_url, body, partial(read_embeddings, texts=texts), self._timeout)
-            if isinstance(outcome, Embedded):
-                return outcome
-            await attempts.wait(outcome)
+        read = partial(read_embeddings, texts=texts)
+        return (await self._tried(partial(self._attempt, self._embeddings_url, body, read, self._timeout), "embedding"))[0]
 
     async def _attempt(
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
@@ -386,7 +378,7 @@ class EndpointChat:
                 url,
                 data=None if body is None else to_json(body),
                 headers=self._key.headers,
-                timeout=_limits(total, connect),
+                timeout=aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total),
                 proxy=self._key.proxy,
                 allow_redirects=False,  # aiohttp would follow with a GET
             ) as response:
@@ -417,41 +409,36 @@ class EndpointChat:
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
 
-    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> HeartloopError:
+    def error_of(self, trouble: Trouble, tries: int, wanted: str = "chat completion") -> EndpointStopped | ModelError:
         """What a call that failed for good raises: model, address, cause, and what to do."""
+        where, key, url = f"{self.name} at {self.address}", self._key_variable, self._url_variable
         if trouble.kind is EndpointStopped:
-            todo = f"top up the account behind {self._key_variable}, or set it to a valid key"
-            return EndpointStopped(
-                f"{self.name} at {self.address} answered {trouble.text}; {todo}; rerun the same command to resume"
-            )
+            todo = f"top up the account behind {key}, or set it to a valid key; rerun the same command to resume"
+            return EndpointStopped(f"{where} answered {trouble.text}; {todo}")
         if trouble.limited and not trouble.again:
             wait = "" if trouble.wait is None else f", to be repeated in {trouble.wait:,.0f} s"
-            return EndpointStopped(
-                f"{self.name} at {self.address} refuses every call: {trouble.text}{wait}; rerun the same command later to resume"
-            )
+            return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; rerun the same command later to resume")
         if trouble.kind is Moderated:
-            return Moderated(f"{self.name} at {self.address} refused the text: {trouble.text}")
+            return Moderated(f"{where} refused the text: {trouble.text}")
         if trouble.kind is RefusedByServer:
-            key, url = self._key_variable, self._url_variable
             advice = {
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}",
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
                 200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
+                **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
-            if 300 <= trouble.status < 400:
-                advice = f"set {url} to the address it redirects to"
-            return RefusedByServer(f"{self.name} at {self.address} answered {trouble.text}; {advice}")
+            return RefusedByServer(f"{where} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
-                f"{self.name} at {self.address} returned no {wanted} in {count}; the last response was {trouble.text}; "
-                f"check that {self._url_variable} is an OpenAI-compatible address (usually ending in /v1)"
+                f"{where} returned no {wanted} in {count}; the last response was {trouble.text}; "
+                f"check that {url} is an OpenAI-compatible address (usually ending in /v1)"
             )
         return TransportError(
-            f"{self.name} at {self.address} returned no answer in {count}; the last error: {trouble.text}; "
-            f"check {self._url_variable} and that the server runs, or lower --max-connections, then retry"
+            f"{where} returned no answer in {count}; the last error: {trouble.text}; "
+            f"check {url} and that the server runs, or lower --max-connections, then retry"
         )
 
 
@@ -482,23 +469,13 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-@cache
-def _limits(total: float, connect: float | None) -> aiohttp.ClientTimeout:
-    import aiohttp
-
-    return aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total)
-
-
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
     """The body; `None` where it exceeds `_LARGEST_BODY`, beyond which nothing is read into memory."""
-    if response.content_length is not None and "Content-Encoding" not in response.headers:
-        return await response.read() if response.content_length <= _LARGEST_BODY else None
-    body = bytearray()
-    async for part in response.content.iter_any():
-        body += part
-        if len(body) > _LARGEST_BODY:
-            return None
-    return bytes(body)
+    try:
+        await response.content.readexactly(_LARGEST_BODY + 1)
+    except asyncio.IncompleteReadError as whole:
+        return whole.partial
+    return None
 
 
 def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
@@ -535,35 +512,9 @@ def _proxy(parts: SplitResult) -> str | None:
         return None
     scheme, separator, _ = proxy.partition("://")
     if separator and scheme not in {"http", "https"}:
-        raise UseError(
-            f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {parts.scheme.upper()}_PROXY to http://HOST:PORT"
-        )
+        name = f"{parts.scheme.upper()}_PROXY"
+        raise UseError(f"the proxy for {parts.hostname} is a {scheme} proxy; expected HTTP: set {name} to http://HOST:PORT")
     return proxy if separator else f"http://{proxy}"
-
-
-class _Attempts:
-    """The attempts at one call: which outcome is worth another, and the pause before it."""
-
-    def __init__(self, model: EndpointChat, wanted: str) -> None:
-        self._model, self._wanted = model, wanted
-        self._tries, self._timed_out = 1, 0
-        self.abandoned = 0
-
-    async def wait(self, outcome: Trouble) -> None:
-        """Waits before the next attempt, or raises where none is left or a retry cannot help."""
-        self.abandoned += outcome.abandoned
-        self._timed_out += outcome.timed_out
-        left = self._tries <= self._model.retries and self._timed_out < 2
-        if not (outcome.again if outcome.limited else outcome.passing and left):
-            error = self._model.error_of(outcome, self._tries, self._wanted)
-            if isinstance(error, ModelError):
-                error.abandoned = self.abandoned
-            # `from None`, outside of any handler: a chained traceback could print the request's headers
-            raise error from None
-        self._model.retried += 1
-        if not outcome.limited:  # else the gate waits
-            self._tries += 1
-            await asyncio.sleep(pause_before(self._tries) * self._model.factor)
 
 
 def pause_before(tries: int) -> float:

@@ -5,6 +5,7 @@ A model's refusal is an answer: `refusal` and `content_filter` are returned as a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from heartloop.core.chat import Reply, estimate_tokens, estimate_usage
+from heartloop.core.chat import Reply, Schema, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
 from heartloop.core.errors import EndpointStopped, HeartloopError, MalformedReply, Moderated, RefusedByServer, TransportError
 from heartloop.models.gate import Allowance
@@ -82,9 +83,7 @@ class Habits(NamedTuple):
     long_name: bool = False
     refused: frozenset[str] = frozenset()
 
-    def body(
-        self, model: str, messages: Sequence[Message], schema: Mapping[str, Any] | None, sampling: Sampling
-    ) -> dict[str, Any]:
+    def body(self, model: str, messages: Sequence[Message], schema: Schema, sampling: Sampling) -> dict[str, Any]:
         """The request body; sampling settings that are `None` are left out. Those of `request` are never left out."""
         body: dict[str, Any] = {"model": model, "messages": [{"role": m.role, "content": m.content} for m in messages]}
         for name in (*_OPTIONAL, *_REQUIRED):
@@ -96,7 +95,9 @@ class Habits(NamedTuple):
         body |= sampling.request
         if schema is not None and self.format < 2:
             # strict only for servers that document it: others refuse it, or ignore lengths that end a small model's answer
-            strict = _strict(schema) if self.format == 0 else None
+            strict = None
+            with contextlib.suppress(ValueError):
+                strict = _strict(schema) if self.format == 0 else None
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {
@@ -127,21 +128,17 @@ _STRICT_KEYWORDS = {"type", "enum", "properties", "required", "additionalPropert
 """What strict modes accept; lengths and ranges are checked when an answer is read."""
 
 
-def _strict(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema for a strict mode; `None` if it has a part that strict modes cannot express: free keys, or a tuple."""
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema for a strict mode; `ValueError` if it has a part that strict modes cannot express: free keys, or a tuple."""
     if "prefixItems" in schema or isinstance(schema.get("additionalProperties"), Mapping):
-        return None
+        raise ValueError
     strict = {name: value for name, value in schema.items() if name in _STRICT_KEYWORDS}
-    for name, parts in (("properties", schema.get("properties", {})), ("anyOf", dict(enumerate(schema.get("anyOf", ()))))):
-        if name in schema:
-            fitting = {key: _strict(part) for key, part in parts.items()}
-            if None in fitting.values():
-                return None
-            strict[name] = fitting if name == "properties" else list(fitting.values())
-    if "items" in schema:
-        strict["items"] = _strict(schema["items"])
-        if strict["items"] is None:
-            return None
+    if "properties" in strict:
+        strict["properties"] = {name: _strict(part) for name, part in strict["properties"].items()}
+    if "anyOf" in strict:
+        strict["anyOf"] = [_strict(part) for part in strict["anyOf"]]
+    if "items" in strict:
+        strict["items"] = _strict(strict["items"])
     return strict
 
 

@@ -14,13 +14,13 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from heartloop.core.chat import Reply, estimate_usage
+from heartloop.core.chat import Reply, Schema, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BudgetSpent, ModelError, TransportError, UseError
 from heartloop.models.client import TIMEOUT, scrub
@@ -45,9 +45,7 @@ class PythonChat:
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One call of the function; `ModelError` where it raises, or returns neither a text nor a `Reply`."""
         plain = [{"role": m.role, "content": m.content} for m in messages]
         try:
@@ -186,9 +184,7 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
         target: Any = importlib.import_module(module_name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]:
-            raise UseError(
-                f"{name}: no module {module_name!r} in {here} or installed; run the command in its directory"
-            ) from error
+            raise UseError(f"{name}: no module {module_name!r} in {here} or installed; run the command in its folder") from error
         description = _without_keys(f"{type(error).__name__}: {error}")
         raise UseError(f"{name}: importing {module_name!r} raised {description}; fix the module") from None
     for part in path.split("."):

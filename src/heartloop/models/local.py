@@ -18,12 +18,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from heartloop.core.chat import LOCAL_PREFIX, Reply
+from heartloop.core.chat import LOCAL_PREFIX, Reply, Schema
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import TransportError, UseError
 from heartloop.core.system import end_with_parent, install_command, sha256_of
@@ -106,9 +106,7 @@ class LocalChat:
         busy = self._busy + (time.monotonic() - self._since if self._running else 0.0)
         return self._generated / busy if self._generated and busy else None
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         self._begin()  # in this thread: the server ends with the thread that started it
         endpoint = await asyncio.to_thread(self._ready)
         if not self._running:

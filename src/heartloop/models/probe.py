@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, visible
 from heartloop.core.errors import EndpointStopped, RefusedByServer, TransportError, UseError
 from heartloop.models.check import nearest_listed
-from heartloop.models.client import COUNTED, LEAST_RATIO, EndpointChat, pause_before
+from heartloop.models.client import COUNTED, LEAST_RATIO, EndpointChat, pause_before, provider_table
 from heartloop.models.formats import Habits, Trouble
 
 MOST_CALLS = 12
@@ -43,12 +40,6 @@ _AGREES = {
 
 _Found = tuple[str, str, bool | None]
 """A finding, details, and whether it differs from the table; `None`: as `_AGREES` says."""
-
-
-@cache
-def provider_table() -> dict[str, dict[str, dict[str, Any]]]:
-    """`services` by name, and `examples` by `service/model`."""
-    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text(encoding="utf-8"))
 
 
 class Finding(NamedTuple):

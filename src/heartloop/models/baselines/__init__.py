@@ -9,9 +9,8 @@ from __future__ import annotations
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from heartloop.core.chat import Reply, estimate_usage
+from heartloop.core.chat import Reply, Schema, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import ModelError, UseError
 from heartloop.models.baselines.scripted import (
@@ -107,9 +106,7 @@ class Baseline:
         self._short, self.name = name, f"heartloop/{name}"
         self._seed = seed
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         context = read_context(without_form(messages) if requested_sections(messages) else messages)
         # the turn loop advances the sampling seed by the turn; subtracting it gives all turns of a dialogue one seed
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed - context.turn
@@ -133,15 +130,11 @@ class FunctionBaseline:
         try:
             self._function = pkgutil.resolve_name(path)
         except (ImportError, AttributeError, ValueError) as error:
-            raise UseError(
-                f"heartloop/{name}: cannot load {path!r} ({error}); expected module:attribute of an installed package"
-            ) from error
+            raise UseError(f"{self.name}: cannot load {path!r} ({error}); expected module:attribute of a package") from error
         if not callable(self._function):
-            raise UseError(f"heartloop/{name}: {path!r} is {type(self._function).__name__}; expected a function")
+            raise UseError(f"{self.name}: {path!r} is {type(self._function).__name__}; expected a function")
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         seed = self._seed if sampling is None or sampling.seed is None else sampling.seed
         try:
             text = self._function(messages, seed)

@@ -164,14 +164,9 @@ def written_for(context: BaselineContext) -> WrittenReply | None:
 
 def _lines_of(context: BaselineContext) -> Mapping[str, WrittenReply]:
     """The lines of the person in this dialogue; none of an unknown person."""
-    people = _people()
-    if context.messages and context.messages[0] in people:
-        return people[context.messages[0]]
-    for text in (*context.messages[:1], context.prompt):
-        opening = next((opening for opening in people if opening in text), None)
-        if opening is not None:
-            return people[opening]
-    return {}
+    people, texts = _people(), (*context.messages[:1], context.prompt)
+    within = (opening for text in texts for opening in people if opening in text)
+    return people.get(texts[0]) or people.get(next(within, ""), {})
 
 
 def written_scenarios() -> frozenset[str]:
