@@ -417,7 +417,9 @@ def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
     lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
     lines.append(f"  mean difference {agreed.difference.mean:+.1f}{_ends(agreed.difference, ', 95 % interval ')}")
     if agreed.signs is not None:
-        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {amount(agreed.replies, 'reply', 'replies')}")
+        pearson = "" if agreed.by_reply is None else f"; of the changes: Pearson {agreed.by_reply:.2f}"
+        replies = amount(agreed.replies, "reply", "replies")
+        lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {replies}{pearson}")
     if agreed.cut:
         lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
     return "\n".join(printable(line) for line in lines)
