@@ -407,17 +407,15 @@ class Page:
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
-        """The dialogue to read first, and the one of the same scenario that it differs most from; empty without such a pair.
+        """A dialogue of the first model, and the one of the same scenario that it is furthest above; empty without such a pair.
 
         Of scenarios without a content tag; of equal differences the one with the longer first dialogue.
         """
         ranked = [row.model for row in self.card.models if row.standing == "ranked"]
         by_scenario: dict[Hashable, list[int]] = {}
-        for model in ranked:
-            for i in self._basis[model]:
-                if not content_tags(self.dialogues[i]):
-                    by_scenario.setdefault(pairing_key(self.dialogues[i]), []).append(i)
-        pairs = [(max(mine, key=self._final), min(mine, key=self._final)) for mine in by_scenario.values() if len(mine) > 1]
+        for i in (i for model in ranked for i in self._basis[model] if not content_tags(self.dialogues[i])):
+            by_scenario.setdefault(pairing_key(self.dialogues[i]), []).append(i)
+        pairs = [(mine[0], min(mine, key=self._final)) for mine in by_scenario.values() if len(mine) == len(ranked) > 1]
         if not pairs:
             return []
         pair = max(pairs, key=lambda both: (self._final(both[0]) - self._final(both[1]), len(self.dialogues[both[0]].turns)))
