@@ -51,7 +51,7 @@ def serve(folder: Path, port: int, seats: dict[str, int]) -> None:
         role = body["model"] if body["model"] in seats else "reader"
         first = body["messages"][0]["content"]
         if run.startswith(("perm", "daily")) or role != "reader":  # single answers: the person is the same for all judgements
-            first += body["messages"][1]["content"]
+            first += "".join(message["content"] for message in body["messages"][1:2])
         key = f"{run} {role} {hashlib.sha256(first.encode()).hexdigest()}"
         if key not in held:
             load = Counter({f"{role}-{i + 1}": 0 for i in range(seats[role])})

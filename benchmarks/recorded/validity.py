@@ -1,6 +1,6 @@
 """Do the scores of the recorded runs mean anything? `python -m benchmarks.recorded.validity`
 
-Replays SAGE and puts the questions of three validity suites about it to the recorded second reader, who sees neither scores nor
+Replays SAGE and puts the questions of three validity suites about it to a further recorded reader, who sees neither scores nor
 names of policies. With an argument, a directory, what `heartloop validate` writes is kept there.
 """
 
@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.page import PAGES, rewrite
-from benchmarks.recorded.record import FURTHER, SECOND, replay
+from benchmarks.recorded.record import FURTHER, replay
 from heartloop.models.recorded import recordings
 
+JUDGE = "recorded/validity"
 SUITES = ("utterance", "blri", "capabilities")
 SCENARIOS = 4
 
@@ -25,7 +26,7 @@ def validated(folder: Path) -> str:
     if not (folder / "run").exists():
         replay(next(one for one in recordings() if one.environment == "sage"), folder / "run")
     command = ["heartloop", "validate", str(folder / "run"), *(word for suite in SUITES for word in ("--suite", suite))]
-    command += ["--judge", SECOND, "--limit", str(SCENARIOS), "--out", str(folder / "validity"), "--yes"]
+    command += ["--judge", JUDGE, "--limit", str(SCENARIOS), "--out", str(folder / "validity"), "--yes"]
     command += [
         "--timeout",
         "20000",
