@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from heartloop.core.errors import UseError
 from heartloop.evaluation.api import evaluate
 from heartloop.models.names import resolve
 from heartloop.models.recorded import READER, Recording, recordings
+from tests.write_docs import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +46,15 @@ def test_the_names_call_a_server_whose_address_is_set(monkeypatch: pytest.Monkey
     monkeypatch.setenv("RECORDED_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("RECORDED_API_KEY", "none")
     assert type(resolve(READER)).__name__ == "EndpointChat"
+
+
+def test_the_dialogue_of_the_readme_is_a_recorded_one() -> None:
+    """What is said and thought in it, but for what is left out."""
+    block = re.search(r"```text\n(Halima Yusuf.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    words = " ".join(block[1].split())
+    ends = r"(?= ?(?:mood|thinks:|Halima:|a model:|the same|\[\.\.\.\]|$))"
+    said = re.findall(rf"(?:Halima|a model|thinks): +(.+?) {ends}", words + " ")
+    assert len(said) == 5
+    answers = "\n".join(text.replace("\\n", " ") for one in recordings() for text in one.answers.values())
+    assert [line for line in said if line.removeprefix("... ") not in answers] == []
