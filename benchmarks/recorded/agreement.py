@@ -68,13 +68,14 @@ def row(environment: str, judge: str, first: Path, second: Path) -> dict[str, An
     ours, theirs = load_run(first).transcripts, load_run(second).transcripts
     agreed = agreement(ours, theirs)
     assert agreed.difference is not None
+    ends = [end if math.isfinite(end) else None for end in (agreed.difference.low, agreed.difference.high)]
     try:
         order: float | None = spearman(by_policy(ours), by_policy(theirs))
     except UseError:  # all equal
         order = None
     return {
         "environment": environment, "judge": judge, "dialogues": agreed.dialogues, "r": agreed.pearson,
-        "difference": [agreed.difference.mean, agreed.difference.low, agreed.difference.high],
+        "difference": [agreed.difference.mean, *ends],
         "replies": agreed.replies, "r_replies": agreed.by_reply, "direction": agreed.signs, "order": order,
         "means": by_policy(theirs), "readers_means": by_policy(ours),
     }  # fmt: skip
@@ -94,8 +95,9 @@ def table(results: Mapping[str, Any]) -> str:
     lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
     for one in results["agreement"]:
         mean, low, high = one["difference"]
+        interval = f" ({low:+.1f} to {high:+.1f})" if low is not None else ""
         cells = [
-            one["environment"], one["judge"], str(one["dialogues"]), number(one["r"]), f"{mean:+.1f} ({low:+.1f} to {high:+.1f})",
+            one["environment"], one["judge"], str(one["dialogues"]), number(one["r"]), f"{mean:+.1f}{interval}",
             str(one["replies"]), number(one["r_replies"]), f"{one['direction']:.0%}", number(one["order"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
