@@ -44,7 +44,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         text = validated(Path(folder)).partition("\nNumbers:")[0]
-    rewrite(PAGES / "validity.md", "recorded/validity", f"```text\n{text.strip()}\n```")
+    rewrite(
+        PAGES / "validity.md", "recorded/validity", "\n".join(["```text", *map(str.rstrip, text.strip().splitlines()), "```"])
+    )
 
 
 if __name__ == "__main__":
