@@ -1,0 +1,151 @@
+"""Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
+
+    python -m benchmarks.plain_replies contexts                draws the contexts and the slots, once
+    python -m benchmarks.plain_replies authors FOLDER          what each author gets: dialogues, and replies to write
+    python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
+    python -m benchmarks.plain_replies add replies|judgements FILE...     checks what they wrote and keeps it
+
+A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.judged_replies.cards import card_of
+from benchmarks.judged_replies.contexts import dialogue, policy_prompts, scenarios_of, write
+from benchmarks.recorded.record import replay
+from heartloop.evaluation.api import load_run
+from heartloop.fitting.data import read_lines
+from heartloop.models.recorded import recordings
+
+FOLDER = Path(__file__).parents[1] / "data" / "plain_replies"
+OPENINGS = {"sage": 20, "eibench": 16, "perm": 20, "daily": 10}
+MIDDLE = {"sage": 20, "eibench": 14}
+KINDS = ("specific", "plain", "neutral", "cold", "rude", "off")
+VOICES = (
+    "teenager", "nurse_on_a_break", "retired_plumber", "mother_of_three", "second_language", "office_clerk",
+    "blunt_uncle", "shy_colleague", "funny_friend", "church_aunt", "engineer", "half_asleep",
+)  # fmt: skip
+WORDS = (2, 4, 6, 8, 12, 16, 24)
+CHANGES = {"sage": 1, "eibench": 2, "perm": 1, "daily": 1}
+
+
+def openings(draw: random.Random) -> Iterable[dict[str, Any]]:
+    taken = {name for one in recordings() for name in one.scenarios}
+    for environment, number in OPENINGS.items():
+        scenarios = [one for one in scenarios_of(environment) if one.id not in taken]
+        begun = policy_prompts(environment, scenarios)
+        for scenario in draw.sample(scenarios, number):
+            prompt, first = begun[scenario.id]
+            messages = [] if first is None else [first]
+            yield {
+                "environment": environment, "set": environment, "scenario": scenario.id, "turn": 0, "policy_prompt": prompt,
+                "state": _start(environment, scenario), "messages": messages, "replies": [],
+            }  # fmt: skip
+
+
+def _start(environment: str, scenario: Any) -> dict[str, float]:
+    if environment == "eibench":
+        return {"a": float(scenario.anchors.a.start), "t": float(scenario.anchors.t.start)}
+    return {"emotion": 40.0} if environment == "sage" else {}
+
+
+def middles(draw: random.Random, folder: Path) -> Iterable[dict[str, Any]]:
+    """Recorded dialogues, cut before a reply; half of them were going well."""
+    for one in (one for one in recordings() if one.environment in MIDDLE):
+        replay(one, folder / one.environment)
+        transcripts = [t for t in load_run(folder / one.environment).transcripts if len(t.turns) > 2]
+        prompts = policy_prompts(one.environment, [s for s in scenarios_of(one.environment) if s.id in one.scenarios])
+        for transcript in draw.sample(transcripts, MIDDLE[one.environment]):
+            cut = draw.randint(1, min(5, len(transcript.turns) - 1))
+            turns = transcript.turns[:cut]
+            opening = [] if transcript.opening is None else [transcript.opening]
+            yield {
+                "environment": one.environment, "set": one.environment, "scenario": transcript.scenario, "turn": cut,
+                "policy_prompt": prompts[transcript.scenario][0], "state": dict(turns[-1].state or {}),
+                "messages": [*opening, *(turn.message or "" for turn in turns)], "replies": [turn.reply for turn in turns],
+            }  # fmt: skip
+
+
+def contexts(folder: Path) -> None:
+    draw = random.Random("plain replies")
+    rows = [*openings(draw), *middles(draw, folder)]
+    for number, row in enumerate(rows):
+        row |= {"id": f"p{number:03d}", "sealed": hashlib.sha256(row["scenario"].encode()).digest()[0] % 3 == 0}
+    slots = []
+    for row in rows:
+        for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
+            slots.append({"context": row["id"], "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
+    names = draw.sample(range(10_000, 100_000), len(slots))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    write(FOLDER / "contexts.jsonl", rows)
+    write(FOLDER / "slots.jsonl", [{"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True)])
+
+
+def _known(row: Mapping[str, Any]) -> str:
+    return "" if row["environment"] == "sage" else str(row["policy_prompt"]).partition("## How")[0].strip()
+
+
+def authors(folder: Path) -> None:
+    by_id = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
+    slots = list(read_lines(FOLDER / "slots.jsonl"))
+    for voice in VOICES:
+        parts = []
+        for slot in (slot for slot in slots if slot["voice"] == voice):
+            row = by_id[slot["context"]]
+            heading = f"## {slot['id']} | {slot['kind']} | about {slot['words']} words | {row['environment']}"
+            parts.append(f"{heading}\n{_known(row)}\n\n{dialogue(row)}")
+        (folder / f"author_{voice}.md").write_text("\n\n".join(parts), encoding="utf-8")
+
+
+def judges(folder: Path, names: Sequence[str]) -> None:
+    replies = list(read_lines(FOLDER / "replies.jsonl"))
+    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
+    for judge in names:
+        draw = random.Random(judge)
+        rows = list(read_lines(FOLDER / "contexts.jsonl"))
+        draw.shuffle(rows)
+        parts: list[list[str]] = [[], [], []]
+        for number, row in enumerate(rows):
+            mine = [one for one in replies if slots[one["id"]]["context"] == row["id"]]
+            draw.shuffle(mine)
+            listed = "\n".join(f"[{one['id']}] {one['reply']}" for one in mine)
+            card = f"## {row['id']} ({row['environment']})\n{card_of(row)}"
+            parts[number % 3].append(f"{card}\n\n### Dialogue\n{dialogue(row)}\n\n### Replies to judge\n{listed}")
+        for part, blocks in enumerate(parts):
+            (folder / f"judge_{judge}_{part}.md").write_text("\n\n".join(blocks), encoding="utf-8")
+
+
+def add(what: str, files: Sequence[Path]) -> None:
+    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
+    environments = {row["id"]: row["environment"] for row in read_lines(FOLDER / "contexts.jsonl")}
+    rows = [row for file in files for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
+    for row in rows:
+        if row["id"] not in slots:
+            raise SystemExit(f"{row['id']} is no reply; check the file")
+        if what == "judgements" and len(row["change"]) != CHANGES[environments[slots[row["id"]]["context"]]]:
+            raise SystemExit(f"{row['id']}: {row['change']}; expected the numbers of its environment")
+    keys = [(row["id"], row.get("judge")) for row in rows]
+    if len(set(keys)) < len(keys):
+        raise SystemExit("a reply is there twice")
+    write(FOLDER / f"{what}.jsonl", sorted(rows, key=lambda row: (row["id"], str(row.get("judge")))))
+    print(len(rows), what, "of", len(slots), "slots")
+
+
+if __name__ == "__main__":
+    what, *rest = sys.argv[1:]
+    if what == "contexts":
+        contexts(Path(rest[0]))
+    elif what == "authors":
+        authors(Path(rest[0]))
+    elif what == "judges":
+        judges(Path(rest[0]), rest[1:])
+    else:
+        add(rest[0], [Path(name) for name in rest[1:]])
