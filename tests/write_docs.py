@@ -215,7 +215,7 @@ def _write_results() -> None:
         ]
     for page, part, table in tables:
         text = (ROOT / page).read_text(encoding="utf-8")
-        (ROOT / page).write_text(part.sub(lambda _: table, text), encoding="utf-8")  # noqa: B023 - called at once
+        (ROOT / page).write_text(part.sub(lambda _: table, text, count=1), encoding="utf-8")  # noqa: B023 - called at once
 
 
 if __name__ == "__main__":
