@@ -338,7 +338,7 @@ def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
         "plays": printable(view.model_plays),
         "tags": [printable(tag) for tag in tags],
         "heavy": any(tag in HEAVY_TAGS for tag in tags),
-        "opening": None if transcript.opening is None else printable(transcript.opening),
+        "opening": None if transcript.opening is None else printable(facts.get("query", transcript.opening)),
     }
 
 

@@ -146,6 +146,7 @@ class Perm(BaseEnvironment[AnyScenario, Judges, PermOptions]):
             "person": scenario.person,
             "situation": scenario.scenario,
             "tags": " ".join(scenario.tags),
+            **({"query": scenario.query} if self.in_message else {}),  # the first message holds more than the person says
             **self.options.rules.facts,
         }
         hashes = {prompt.name: prompt.hash for prompt in ((self.paper, self.message) if self.in_message else (self.policy,))}
