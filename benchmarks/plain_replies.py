@@ -1,11 +1,12 @@
 """Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
 
-    python -m benchmarks.plain_replies contexts                draws the contexts and the slots, once
-    python -m benchmarks.plain_replies authors FOLDER          what each author gets: dialogues, and replies to write
+    python -m benchmarks.plain_replies contexts FOLDER         draws the next wave of contexts and slots
+    python -m benchmarks.plain_replies authors FOLDER          what each author gets of it: dialogues, and replies to write
     python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
     python -m benchmarks.plain_replies add replies|judgements FILE...     checks what they wrote and keeps it
 
-A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once.
+A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once. The
+second wave has no sealed scenario. `add` keeps what was there.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from heartloop.fitting.data import read_lines
 from heartloop.models.recorded import recordings
 
 FOLDER = Path(__file__).parents[1] / "data" / "plain_replies"
-OPENINGS = {"sage": 20, "eibench": 16, "perm": 20, "daily": 10}
-MIDDLE = {"sage": 20, "eibench": 14}
+OPENINGS = ({"sage": 20, "eibench": 16, "perm": 20, "daily": 10}, {"sage": 40, "eibench": 60, "perm": 75, "daily": 25})
+MIDDLE = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30})
+"""Contexts by wave."""
 KINDS = ("specific", "plain", "neutral", "cold", "rude", "off")
 VOICES = (
     "teenager", "nurse_on_a_break", "retired_plumber", "mother_of_three", "second_language", "office_clerk",
@@ -37,10 +39,14 @@ WORDS = (2, 4, 6, 8, 12, 16, 24)
 CHANGES = {"sage": 1, "eibench": 2, "perm": 1, "daily": 1}
 
 
-def openings(draw: random.Random) -> Iterable[dict[str, Any]]:
+def sealed(scenario: str) -> bool:
+    return hashlib.sha256(scenario.encode()).digest()[0] % 3 == 0
+
+
+def openings(draw: random.Random, wave: int) -> Iterable[dict[str, Any]]:
     taken = {name for one in recordings() for name in one.scenarios}
-    for environment, number in OPENINGS.items():
-        scenarios = [one for one in scenarios_of(environment) if one.id not in taken]
+    for environment, number in OPENINGS[wave].items():
+        scenarios = [one for one in scenarios_of(environment) if one.id not in taken and not (wave and sealed(one.id))]
         begun = policy_prompts(environment, scenarios)
         for scenario in draw.sample(scenarios, number):
             prompt, first = begun[scenario.id]
@@ -57,13 +63,17 @@ def _start(environment: str, scenario: Any) -> dict[str, float]:
     return {"emotion": 40.0} if environment == "sage" else {}
 
 
-def middles(draw: random.Random, folder: Path) -> Iterable[dict[str, Any]]:
+def middles(draw: random.Random, folder: Path, wave: int) -> Iterable[dict[str, Any]]:
     """Recorded dialogues, cut before a reply; half of them were going well."""
-    for one in (one for one in recordings() if one.environment in MIDDLE):
+    for one in recordings():
+        if one.environment not in MIDDLE[wave]:
+            continue
         replay(one, folder / one.environment)
-        transcripts = [t for t in load_run(folder / one.environment).transcripts if len(t.turns) > 2]
+        transcripts = [
+            t for t in load_run(folder / one.environment).transcripts if len(t.turns) > 2 and not (wave and sealed(t.scenario))
+        ]
         prompts = policy_prompts(one.environment, [s for s in scenarios_of(one.environment) if s.id in one.scenarios])
-        for transcript in draw.sample(transcripts, MIDDLE[one.environment]):
+        for transcript in draw.sample(transcripts, min(len(transcripts), MIDDLE[wave][one.environment])):
             cut = draw.randint(1, min(5, len(transcript.turns) - 1))
             turns = transcript.turns[:cut]
             opening = [] if transcript.opening is None else [transcript.opening]
@@ -75,18 +85,21 @@ def middles(draw: random.Random, folder: Path) -> Iterable[dict[str, Any]]:
 
 
 def contexts(folder: Path) -> None:
-    draw = random.Random("plain replies")
-    rows = [*openings(draw), *middles(draw, folder)]
-    for number, row in enumerate(rows):
-        row |= {"id": f"p{number:03d}", "sealed": hashlib.sha256(row["scenario"].encode()).digest()[0] % 3 == 0}
+    before = list(read_lines(FOLDER / "contexts.jsonl")) if FOLDER.exists() else []
+    wave = 1 if before else 0
+    draw = random.Random(f"plain replies{wave or ''}")
+    rows = [*openings(draw, wave), *middles(draw, folder, wave)]
+    for number, row in enumerate(rows, start=len(before)):
+        row |= {"id": f"p{number:03d}", "sealed": sealed(row["scenario"])}
     slots = []
     for row in rows:
         for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
             slots.append({"context": row["id"], "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
-    names = draw.sample(range(10_000, 100_000), len(slots))
+    names = draw.sample(range(10_000 + 90_000 * wave, 100_000 + 900_000 * wave), len(slots))
     FOLDER.mkdir(parents=True, exist_ok=True)
-    write(FOLDER / "contexts.jsonl", rows)
-    write(FOLDER / "slots.jsonl", [{"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True)])
+    write(FOLDER / "contexts.jsonl", [*before, *rows])
+    earlier = read_lines(FOLDER / "slots.jsonl") if before else []
+    write(FOLDER / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
 
 
 def _known(row: Mapping[str, Any]) -> str:
@@ -95,7 +108,8 @@ def _known(row: Mapping[str, Any]) -> str:
 
 def authors(folder: Path) -> None:
     by_id = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
-    slots = list(read_lines(FOLDER / "slots.jsonl"))
+    written = {row["id"] for row in (read_lines(FOLDER / "replies.jsonl") if (FOLDER / "replies.jsonl").exists() else [])}
+    slots = [slot for slot in read_lines(FOLDER / "slots.jsonl") if slot["id"] not in written]
     for voice in VOICES:
         parts = []
         for slot in (slot for slot in slots if slot["voice"] == voice):
@@ -106,12 +120,14 @@ def authors(folder: Path) -> None:
 
 
 def judges(folder: Path, names: Sequence[str]) -> None:
-    replies = list(read_lines(FOLDER / "replies.jsonl"))
+    done = {row["id"] for row in (read_lines(FOLDER / "judgements.jsonl") if (FOLDER / "judgements.jsonl").exists() else [])}
+    replies = [row for row in read_lines(FOLDER / "replies.jsonl") if row["id"] not in done]
     slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
     for judge in names:
         draw = random.Random(judge)
         rows = list(read_lines(FOLDER / "contexts.jsonl"))
         draw.shuffle(rows)
+        rows = [row for row in rows if any(slots[one["id"]]["context"] == row["id"] for one in replies)]
         parts: list[list[str]] = [[], [], []]
         for number, row in enumerate(rows):
             mine = [one for one in replies if slots[one["id"]]["context"] == row["id"]]
@@ -126,7 +142,9 @@ def judges(folder: Path, names: Sequence[str]) -> None:
 def add(what: str, files: Sequence[Path]) -> None:
     slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
     environments = {row["id"]: row["environment"] for row in read_lines(FOLDER / "contexts.jsonl")}
-    rows = [row for file in files for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
+    path = FOLDER / f"{what}.jsonl"
+    rows = list(read_lines(path)) if path.exists() else []
+    rows += [row for file in files for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
     for row in rows:
         if row["id"] not in slots:
             raise SystemExit(f"{row['id']} is no reply; check the file")
@@ -135,7 +153,7 @@ def add(what: str, files: Sequence[Path]) -> None:
     keys = [(row["id"], row.get("judge")) for row in rows]
     if len(set(keys)) < len(keys):
         raise SystemExit("a reply is there twice")
-    write(FOLDER / f"{what}.jsonl", sorted(rows, key=lambda row: (row["id"], str(row.get("judge")))))
+    write(path, sorted(rows, key=lambda row: (row["id"], str(row.get("judge")))))
     print(len(rows), what, "of", len(slots), "slots")
 
 
