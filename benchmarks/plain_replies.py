@@ -128,13 +128,13 @@ def judges(folder: Path, names: Sequence[str]) -> None:
         rows = list(read_lines(FOLDER / "contexts.jsonl"))
         draw.shuffle(rows)
         rows = [row for row in rows if any(slots[one["id"]]["context"] == row["id"] for one in replies)]
-        parts: list[list[str]] = [[], [], []]
+        parts: list[list[str]] = [[] for _ in range(1 + len(replies) // 300)]
         for number, row in enumerate(rows):
             mine = [one for one in replies if slots[one["id"]]["context"] == row["id"]]
             draw.shuffle(mine)
             listed = "\n".join(f"[{one['id']}] {one['reply']}" for one in mine)
             card = f"## {row['id']} ({row['environment']})\n{card_of(row)}"
-            parts[number % 3].append(f"{card}\n\n### Dialogue\n{dialogue(row)}\n\n### Replies to judge\n{listed}")
+            parts[number % len(parts)].append(f"{card}\n\n### Dialogue\n{dialogue(row)}\n\n### Replies to judge\n{listed}")
         for part, blocks in enumerate(parts):
             (folder / f"judge_{judge}_{part}.md").write_text("\n\n".join(blocks), encoding="utf-8")
 

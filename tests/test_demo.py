@@ -17,18 +17,21 @@ from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message
 from heartloop.environments.registry import load_environment, specs
 from heartloop.environments.spec import DemoRun
+from heartloop.models.recorded import recordings
 
 SHOWN = ("sage", "eibench", "empa", "perm")
 
 
 @pytest.mark.slow
 def test_the_demo_plays_the_baselines_and_writes_one_report(demo_site: Path) -> None:
-    assert {path.parent.name for path in demo_site.glob("*/scores.json")} - {"language-model"} == set(SHOWN)
+    recorded = {f"recorded-{one.environment}" for one in recordings()}
+    assert {path.parent.name for path in demo_site.glob("*/scores.json")} - {"language-model"} == {*SHOWN, *recorded}
     for name in SHOWN:
         card = json.loads((demo_site / name / "scores.json").read_text(encoding="utf-8"))
         assert card["unscored"] == 0
         assert {row["scored"] for row in card["models"]} == {load_environment(name).demo.limit}  # type: ignore[union-attr]
     page = (demo_site / "index.html").read_text(encoding="utf-8")
+    assert recordings()[0].caption[:40] in page
     overview = page.split('id="environments"', 1)[1].split("</section>", 1)[0]
     titles = [f">{load_environment(name).title}</a>" for name in SHOWN]
     assert [title in overview for title in titles] == [True] * 4
