@@ -3,6 +3,7 @@
     python -m benchmarks.plain_replies contexts FOLDER         draws the next wave of contexts and slots
     python -m benchmarks.plain_replies authors FOLDER          what each author gets of it: dialogues, and replies to write
     python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
+    python -m benchmarks.plain_replies measure                 how the embedded user takes the open part
     python -m benchmarks.plain_replies add replies|judgements FILE...     checks what they wrote and keeps it
 
 A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once. The
@@ -15,16 +16,20 @@ import hashlib
 import json
 import random
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from benchmarks.judged_replies.cards import card_of
 from benchmarks.judged_replies.contexts import dialogue, policy_prompts, scenarios_of, write
 from benchmarks.recorded.record import replay
+from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import load_run
-from heartloop.fitting.data import read_lines
+from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.models.recorded import recordings
+from heartloop.reader.reader import effect_of, embedded_reader
 
 FOLDER = Path(__file__).parents[1] / "data" / "plain_replies"
 OPENINGS = ({"sage": 20, "eibench": 16, "perm": 20, "daily": 10}, {"sage": 40, "eibench": 60, "perm": 75, "daily": 25})
@@ -157,9 +162,36 @@ def add(what: str, files: Sequence[Path]) -> None:
     print(len(rows), what, "of", len(slots), "slots")
 
 
+def measure() -> None:
+    """How the embedded user takes the open part: order and direction of kind replies, by environment."""
+    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
+    rows = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]}
+    worth: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for reply in read_lines(FOLDER / "replies.jsonl"):
+        if (row := rows.get(slots[reply["id"]]["context"])) is None:
+            continue
+        reading = load_environment(row["environment"]).reading
+        assert reading is not None
+        scenario, effect = scenarios_by_id(row["set"])[row["scenario"]], effect_of(reading.package)
+        context = reading.context(scenario, row["messages"], row["replies"])
+        taken, silent = (
+            effect.of(embedded_reader().read(text, context), reading.group(scenario)) for text in (reply["reply"], "")
+        )
+        against = silent if row["environment"] in ("perm", "daily") else dict.fromkeys(taken, 0.0)
+        value = sum(o.better * (taken[o.name] - against[o.name]) / (o.high - o.low) for o in effect.outputs)
+        worth[row["environment"]][row["id"]][slots[reply["id"]]["kind"]] = value
+    for environment, found in worth.items():
+        kind = [(replies[name], replies) for replies in found.values() for name in KINDS[:2]]
+        rude, cold = (fmean(value > replies[other] for value, replies in kind) for other in ("rude", "cold"))
+        up, down = fmean(value > 0 for value, _ in kind), fmean(replies["rude"] < 0 for replies in found.values())
+        print(f"{environment}: kind above rude {rude:.0%}, above cold {cold:.0%}, moves up {up:.0%}; rude moves down {down:.0%}")
+
+
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    if what == "contexts":
+    if what == "measure":
+        measure()
+    elif what == "contexts":
         contexts(Path(rest[0]))
     elif what == "authors":
         authors(Path(rest[0]))
