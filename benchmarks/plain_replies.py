@@ -1,6 +1,7 @@
 """Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
 
     python -m benchmarks.plain_replies contexts FOLDER         draws the next wave of contexts and slots
+    python -m benchmarks.plain_replies more                    draws six more slots for each open context
     python -m benchmarks.plain_replies authors FOLDER          what each author gets of it: dialogues, and replies to write
     python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
     python -m benchmarks.plain_replies measure                 how the embedded user takes the open part
@@ -107,6 +108,17 @@ def contexts(folder: Path) -> None:
     write(FOLDER / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
 
 
+def more() -> None:
+    slots = list(read_lines(FOLDER / "slots.jsonl"))
+    draw = random.Random(f"more {len(slots)}")
+    ids = [row["id"] for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]]
+    names = draw.sample(range(1_000_000 * len(slots), 1_000_000 * (len(slots) + 1)), len(KINDS) * len(ids))
+    for context in ids:
+        for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
+            slots.append({"id": f"q{names.pop()}", "context": context, "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
+    write(FOLDER / "slots.jsonl", slots)
+
+
 def _known(row: Mapping[str, Any]) -> str:
     return "" if row["environment"] == "sage" else str(row["policy_prompt"]).partition("## How")[0].strip()
 
@@ -191,6 +203,8 @@ if __name__ == "__main__":
     what, *rest = sys.argv[1:]
     if what == "measure":
         measure()
+    elif what == "more":
+        more()
     elif what == "contexts":
         contexts(Path(rest[0]))
     elif what == "authors":

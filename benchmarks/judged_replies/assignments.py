@@ -17,14 +17,12 @@ from typing import Any
 from benchmarks.judged_replies.cards import card_of
 from benchmarks.judged_replies.contexts import FOLDER, dialogue, write
 from heartloop.fitting.data import read_lines
-from heartloop.fitting.embedded import UNFITTED_VOICES
 
 VOICES: Mapping[str, Sequence[str]] = {
     "tuning": ("counsellor", "practical_friend", "teenager", "effusive", "assistant"),
     "held-out": ("second_language", "quiet", "help_desk"),
 }
 """Voices by half: the sealed replies are written by voices that nothing was fitted on."""
-SECOND_CONTEXTS = 240
 WORDS = (6, 10, 16, 24, 34, 48, 70)
 """Target lengths."""
 TIERS = ("good", "middling", "poor", "harmful")
@@ -53,19 +51,6 @@ def slots(contexts: Sequence[Mapping[str, Any]], seed: int = 0) -> list[dict[str
         for number, context in enumerate(c for c in contexts if c["half"] == half):
             rows += briefed(context, pairs[number % len(pairs)], draw)
     names = draw.sample(range(10_000, 100_000), len(rows))
-    return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]
-
-
-def second(contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Slots of the voices that no weights are fitted on: a voice and all tiers for each of some contexts of the tuning half."""
-    draw = random.Random("second reader")
-    chosen = draw.sample([context for context in contexts if context["half"] == "tuning"], SECOND_CONTEXTS)
-    rows = [
-        {**row, "voice": UNFITTED_VOICES[number % 2]}
-        for number, context in enumerate(chosen)
-        for row in list(briefed(context, UNFITTED_VOICES[:2], draw))[::2]
-    ]
-    names = draw.sample(range(8_000_000, 9_000_000), len(rows))
     return [{"id": f"r{name}", **row} for name, row in zip(names, rows, strict=True)]
 
 
@@ -146,7 +131,7 @@ def judges(
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=("bridges", "slots", "second", "authors"))
+    parser.add_argument("what", choices=("bridges", "slots", "authors"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--size", type=int, default=46)
@@ -157,7 +142,5 @@ if __name__ == "__main__":
         bridges(contexts, chosen.folder, chosen.parts)
     elif chosen.what == "slots":
         write(FOLDER / "slots.jsonl", slots(contexts))
-    elif chosen.what == "second":
-        write(FOLDER / "slots.jsonl", [*read_lines(FOLDER / "slots.jsonl"), *second(contexts)])
     else:
         authors(contexts, read_lines(FOLDER / "slots.jsonl"), chosen.folder, chosen.size)
