@@ -178,7 +178,7 @@ def measure() -> None:
     """How the embedded user takes the open part: order and direction of kind replies, by environment."""
     slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
     rows = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]}
-    worth: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    worth: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for reply in read_lines(FOLDER / "replies.jsonl"):
         if (row := rows.get(slots[reply["id"]]["context"])) is None:
             continue
@@ -191,11 +191,12 @@ def measure() -> None:
         )
         against = silent if row["environment"] in ("perm", "daily") else dict.fromkeys(taken, 0.0)
         value = sum(o.better * (taken[o.name] - against[o.name]) / (o.high - o.low) for o in effect.outputs)
-        worth[row["environment"]][row["id"]][slots[reply["id"]]["kind"]] = value
+        worth[row["environment"]][row["id"]][slots[reply["id"]]["kind"]].append(value)
     for environment, found in worth.items():
-        kind = [(replies[name], replies) for replies in found.values() for name in KINDS[:2]]
-        rude, cold = (fmean(value > replies[other] for value, replies in kind) for other in ("rude", "cold"))
-        up, down = fmean(value > 0 for value, _ in kind), fmean(replies["rude"] < 0 for replies in found.values())
+        kind = [(value, replies) for replies in found.values() for name in KINDS[:2] for value in replies[name]]
+        rude, cold = (fmean(value > low for value, replies in kind for low in replies[name]) for name in ("rude", "cold"))
+        up = fmean(value > 0 for value, _ in kind)
+        down = fmean(value < 0 for replies in found.values() for value in replies["rude"])
         print(f"{environment}: kind above rude {rude:.0%}, above cold {cold:.0%}, moves up {up:.0%}; rude moves down {down:.0%}")
 
 
