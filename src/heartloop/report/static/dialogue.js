@@ -343,9 +343,7 @@ window.heartloop = window.heartloop || {};
   heartloop.pairBody = function (both, turns, strategies) {
     const body = make("div", "sheet-body");
     const [[{ scenario }]] = both;
-    const title = make("h2", "", scenario.title || scenario.id);
-    title.id = "sheet-title";
-    body.append(title, make("p", "who", scenario.line));
+    body.append(make("h2", "", scenario.title || scenario.id), make("p", "who", scenario.line));
     if (scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + scenario.tags.join(", "))));
     const heads = both.map(([row, said]) => {
       const link = make("a", "", null, swatch(row.model), modelName(row.modelName));

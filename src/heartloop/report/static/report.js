@@ -93,17 +93,20 @@
   /** The dialogue at the head of the page. */
   async function readFirst(place) {
     const row = place && rows.find((candidate) => candidate.address === place.dataset.dialogue);
-    if (row) place.replaceChildren(await bodyOf(row));
+    if (row) place.replaceChildren(await filled(bodyOf, row));
   }
 
   async function bodyOf(row) {
-    try {
-      const others = rows.filter((other) => other.scenarioNumber === row.scenarioNumber && other.repeat === row.repeat);
-      others.sort((a, b) => a.model - b.model);
-      return heartloop.dialogueBody(row, await said(row), others, listing.turns, listing.strategies);
-    } catch (error) {
-      return make("p", "sheet-body", error.message);
-    }
+    const others = rows.filter((other) => other.scenarioNumber === row.scenarioNumber && other.repeat === row.repeat);
+    return heartloop.dialogueBody(row, await said(row), others.sort((a, b) => a.model - b.model), listing.turns, listing.strategies);
+  }
+
+  async function pairOf(...pair) {
+    return heartloop.pairBody(await Promise.all(pair.map(async (row) => [row, await said(row)])), listing.turns, listing.strategies);
+  }
+
+  function filled(body, ...pair) {
+    return body(...pair).catch((error) => make("p", "sheet-body", error.message));
   }
 
   /** What is chosen in the filters, as the address keeps it: models by name, the rest by value; the first choices are left out. */
@@ -254,7 +257,7 @@
     const pair = name === "pair" ? [named(values.get("a")), named(values.get("b"))] : [];
     const sheet = document.getElementById("sheet");
     if (row) open(row);
-    else if (pair.length && pair.every(Boolean)) openPair(pair);
+    else if (pair.length && pair.every(Boolean)) open(...pair);
     else {
       back = window.location.hash;
       if (name === "dialogues") choose(values);
@@ -262,35 +265,16 @@
     }
   }
 
-  /** Two dialogues beside each other. */
-  async function openPair(pair) {
-    const sheet = document.getElementById("sheet");
-    current = pair[0];
-    let body;
-    try {
-      body = heartloop.pairBody(await Promise.all(pair.map(async (row) => [row, await said(row)])), listing.turns, listing.strategies);
-    } catch (error) {
-      body = make("p", "sheet-body", error.message);
-    }
-    sheet.classList.add("wide");
-    sheet.replaceChildren(bar(null), body);
-    if (!sheet.open) {
-      opener = document.activeElement;
-      sheet.showModal();
-    }
-    sheet.focus();
-    sheet.scrollTop = 0;
-  }
-
-  async function open(row) {
+  /** One dialogue in the sheet, or two beside each other. */
+  async function open(row, other) {
     const sheet = document.getElementById("sheet");
     current = row;
-    const body = await bodyOf(row);
+    const body = other ? await filled(pairOf, row, other) : await filled(bodyOf, row);
     if (current !== row) return;
     body.querySelector("h2")?.setAttribute("id", "sheet-title");
     const held = sheet.open && document.activeElement ? document.activeElement.getAttribute("aria-label") : null;
-    sheet.classList.remove("wide");
-    sheet.replaceChildren(bar(row), body);
+    sheet.classList.toggle("wide", Boolean(other));
+    sheet.replaceChildren(bar(other ? null : row), body);
     for (const part of body.children) if (part.follow) part.follow(sheet);
     if (!sheet.open) {
       opener = document.activeElement;
