@@ -87,13 +87,9 @@
     if (heartloop.place().name !== "dialogues") refresh(true);
     follow();
     document.dispatchEvent(new Event("heartloop-list"));
-    readFirst(document.getElementById("read-first"));
-  }
-
-  /** The dialogue at the head of the page. */
-  async function readFirst(place) {
-    const row = place && rows.find((candidate) => candidate.address === place.dataset.dialogue);
-    if (row) place.replaceChildren(await filled(bodyOf, row));
+    const first = document.getElementById("read-first"); // the dialogue at the head of the page
+    const row = first && rows.find((candidate) => candidate.address === first.dataset.dialogue);
+    if (row) filled(bodyOf, row).then((body) => first.replaceChildren(body));
   }
 
   async function bodyOf(row) {
