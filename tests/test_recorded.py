@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.recorded.record import FURTHER, replay
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import UseError
-from heartloop.evaluation.api import evaluate
+from heartloop.evaluation.api import load_run
 from heartloop.models.names import resolve
-from heartloop.models.recorded import READER, Recording, recordings
+from heartloop.models.recorded import READER, Recording, answers, recordings
 from tests.write_docs import ROOT
 
 
@@ -24,15 +25,8 @@ def no_address(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("recording", recordings(), ids=lambda one: str(one.environment))
 def test_every_recorded_dialogue_replays_without_a_miss(recording: Recording, tmp_path: Path) -> None:
     """A changed message of a role has no recorded answer: record the run again, or make the change a variant."""
-    run = evaluate(
-        recording.environment,
-        recording.policies,
-        user=READER,
-        scenario_ids=recording.scenarios,
-        options=recording.options,
-        out=tmp_path / "run",
-        progress=False,
-    )
+    replay(recording, tmp_path / "run")
+    run = load_run(tmp_path / "run")
     assert len(run.transcripts) == len(recording.policies) * len(recording.scenarios)
     assert all(transcript.scored for transcript in run.transcripts)
 
@@ -56,5 +50,10 @@ def test_the_dialogue_of_the_readme_is_a_recorded_one() -> None:
     ends = r"(?= ?(?:mood|thinks:|Halima:|a model:|the same|\[\.\.\.\]|$))"
     said = re.findall(rf"(?:Halima|a model|thinks): +(.+?) {ends}", words + " ")
     assert len(said) == 5
-    answers = "\n".join(text.replace("\\n", " ") for one in recordings() for text in one.answers.values())
-    assert [line for line in said if line.removeprefix("... ") not in answers] == []
+    recorded = "\n".join(text.replace("\\n", " ") for text in answers().values())
+    assert [line for line in said if line.removeprefix("... ") not in recorded] == []
+
+
+def test_a_folder_may_hold_further_answers() -> None:
+    """Those of the second reader and of the variant hard are in the checkout and not in the package."""
+    assert answers().items() < answers(str(FURTHER)).items()

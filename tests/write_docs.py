@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -140,7 +140,7 @@ def providers_table(part: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(service: str, row: dict[str, Any]) -> dict[str, str]:
+def _cells(service: str, row: Mapping[str, Any]) -> dict[str, str]:
     switch = json.dumps(row["thinking_off"])[1:-1] if "thinking_off" in row else ""
     share = f"{100 * row['cached_share']:g} %" if "cached_share" in row else "–"
     address = row["address"] or f"{variable(service, 'BASE_URL')}, such as {row['example_address']}"

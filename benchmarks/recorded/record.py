@@ -8,7 +8,7 @@
 
 `judge` lets the second reader judge a third of the scenarios again, and one reader one scenario of SAGE and EIBench three times.
 `export` replays the runs from the cache alone and writes the answers that they use into `heartloop.models.recordings`, or into
-`data/recorded` those that are not part of the demo.
+`data/recorded/answers` those that are not part of the demo.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SECOND = "recorded/second"
 """The reader that judges a third of the scenarios again."""
 AGAIN = ("recorded/again-1", "recorded/again-2", "recorded/again-3")
 """One reader three times, for the noise; each time without memory of the others."""
-FURTHER = Path(__file__).parents[2] / "data" / "recorded"
+FURTHER = Path(__file__).parents[2] / "data" / "recorded" / "answers"
 
 
 def replay(recording: recorded.Recording, out: Path) -> None:
@@ -80,7 +80,7 @@ def judge(environment: str, cache: Path, out: Path, port: int) -> None:
 def export_judged(cache: Path) -> None:
     """All answers of the judges; the cache has no others."""
     rows = sqlite3.connect(cache).execute("SELECT question, nth, model, text FROM answers ORDER BY question, nth").fetchall()
-    lines: list[dict[str, Any]] = [dict.fromkeys(recorded.Recording._fields[:-1], "")]  # a header without runs
+    lines: list[dict[str, Any]] = [dict.fromkeys(recorded.Recording._fields, "")]  # a header without runs
     for question, nth, model, answer in rows:
         lines.append({"key": question.hex()[: recorded.KEY_LETTERS], "nth": nth, "model": model, "text": answer})
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -107,8 +107,8 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
         .execute("SELECT question, nth, model, text FROM answers WHERE repeat = 0 AND attempt = 0")
         .fetchall()
     )
-    answers = {(question.hex()[: recorded.KEY_LETTERS], nth): (model, text) for question, nth, model, text in rows}
-    used = _Used({key: text for key, (_, text) in answers.items()})
+    found = {(question.hex()[: recorded.KEY_LETTERS], nth): (model, text) for question, nth, model, text in rows}
+    used = _Used({key: text for key, (_, text) in found.items()})
     header = {
         "environment": part.get("environment", environment),
         "scenarios": part["scenarios"][:first],
@@ -116,17 +116,17 @@ def export(environment: str, first: int | None, cache: Path, out: Path) -> None:
         "options": part.get("options", {}),
         "caption": CAPTION,
     }
-    recorded.recordings = lambda: (recorded.Recording(**header, answers=used),)  # type: ignore[assignment]
-    replay(recorded.recordings()[0], out / environment)
+    recorded.answers = lambda further="": used  # type: ignore[assignment]
+    replay(recorded.Recording(**header), out / environment)
     folder = FURTHER if part.get("further") else Path(recorded.__file__).parent / "recordings"
     path = folder / f"{environment}.jsonl"
     lines = [json.dumps(header, ensure_ascii=False)]
     for key, nth in sorted(used.seen):
-        model, text = answers[key, nth]
+        model, text = found[key, nth]
         one = {"key": key, **({"nth": nth} if nth else {}), "model": model, "text": text}
         lines.append(json.dumps(one, ensure_ascii=False))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{environment}: {len(used.seen)} answers of {len(answers)} in the cache, {path.stat().st_size // 1024} KiB")
+    print(f"{environment}: {len(used.seen)} answers of {len(found)} in the cache, {path.stat().st_size // 1024} KiB")
 
 
 class _Used(dict[Any, str]):

@@ -13,7 +13,7 @@ import typer
 
 from heartloop.cli.options import Calls
 from heartloop.cli.running import play_run
-from heartloop.core.chat import EMBEDDED, ChatModel, Reply
+from heartloop.core.chat import EMBEDDED, ChatModel, Reply, Schema
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import BudgetSpent, UseError
 from heartloop.environments.registry import specs, stratified
@@ -112,9 +112,7 @@ class _Until:
     def __init__(self, model: ChatModel, end: float) -> None:
         self.name, self._model, self._end = model.name, model, end
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         try:
             async with asyncio.timeout(self._end - time.monotonic()):
                 return await self._model.complete(messages, schema=schema, sampling=sampling)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from heartloop.core.chat import Reply, estimate_tokens, is_embedded
+from heartloop.core.chat import Reply, Schema, estimate_tokens, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import ModelError
 from heartloop.core.tags import FIRST, LAST, split_tag, tagged
@@ -23,7 +23,7 @@ class Request(NamedTuple):
     role: str
     turn: int
     messages: tuple[Message, ...]
-    schema: Mapping[str, Any] | None
+    schema: Schema
     sampling: Sampling
     purpose: str = "reply"
     """As in `Call`: reply, feel, speak, ..."""
@@ -58,9 +58,7 @@ class _Keeping:
     def __init__(self, role: str, kept: list[Request], answer: Callable[[Request], Awaitable[Reply]], name: str) -> None:
         self.name, self._role, self._kept, self._answer = name, role, kept, answer
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         turn = sum(request.role == "policy" for request in self._kept) - (self._role != "policy")
         self._kept.append(request := Request(self._role, turn, tuple(messages), schema, sampling or Sampling()))
         return await self._answer(request)
@@ -103,7 +101,7 @@ async def stored_requests(
     rejudged: bool = False,
     policy_prompt: str | None = None,
 ) -> Replayed:
-    """The requests of a dialogue, whose models give their stored answers; embedded roles play anew."""
+    """The requests of a stored dialogue, replayed with its stored answers; embedded roles are computed again."""
     kept: list[Request] = []
     replies = StoredReplies(played)
 

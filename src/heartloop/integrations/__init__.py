@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.errors import UseError
+from heartloop.core.system import packaged_table
 from heartloop.core.text import nearest
 
 
@@ -21,7 +20,7 @@ class Format(NamedTuple):
     options: Sequence[str] = ()
 
 
-_TABLE = tomllib.loads((resources.files(__package__) / "formats.toml").read_text(encoding="utf-8"))
+_TABLE = packaged_table(__package__, "formats.toml")
 FORMATS: Mapping[str, Format] = {name: Format(**row) for name, row in _TABLE.items()}
 
 

@@ -12,12 +12,10 @@ import os
 import random
 import re
 import time
-import tomllib
 from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
@@ -34,6 +32,7 @@ from heartloop.core.errors import (
     TransportError,
     UseError,
 )
+from heartloop.core.system import packaged_table
 from heartloop.models.formats import (
     MARKED,
     Embedded,
@@ -113,9 +112,9 @@ _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGN
 
 
 @cache
-def provider_table() -> dict[str, dict[str, dict[str, Any]]]:
+def provider_table() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """`services` by name, and `examples` by `service/model`."""
-    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text(encoding="utf-8"))
+    return packaged_table(__package__, "providers.toml")
 
 
 _ROWS = provider_table()["services"].items()

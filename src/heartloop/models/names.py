@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from heartloop.core.chat import RECORDED_PREFIX, ChatModel, Reply
+from heartloop.core.chat import RECORDED_PREFIX, ChatModel, Reply, Schema
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.system import readable
@@ -148,9 +148,7 @@ class StudentModel:
         self.name = name
         self.weights: LinearModel = LinearModel.load(Path(name.removeprefix("student:")))
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         raise UseError(f"{self.name} judges replies and writes none; pass it as --judge or --user")
 
 

@@ -16,7 +16,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heartloop.core.chat import RECORDED_PREFIX, Reply, estimate_usage
+from heartloop.core.chat import RECORDED_PREFIX, Reply, Schema, estimate_usage
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.models.cache import key_of
@@ -35,27 +35,32 @@ class Recording(NamedTuple):
     options: Mapping[str, Any]
     caption: str
     """Who played and judged, and when."""
-    answers: Mapping[tuple[str, int], str]
-    """By the start of a request's hash and the number of its repetition in the dialogue."""
+
+
+def _files() -> list[Traversable]:
+    folder = resources.files("heartloop.models") / "recordings"
+    return sorted((file for file in folder.iterdir() if file.name.endswith(".jsonl")), key=lambda file: file.name)
 
 
 @cache
 def recordings() -> tuple[Recording, ...]:
-    return _read(resources.files("heartloop.models") / "recordings")
-
-
-def _read(folder: Traversable) -> tuple[Recording, ...]:
+    """The runs of this package, without their answers."""
     found = []
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".jsonl"):
-            header, *answers = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-            found.append(Recording(**header, answers={(one["key"], one.get("nth", 0)): one["text"] for one in answers}))
+    for path in _files():
+        with path.open(encoding="utf-8") as file:
+            found.append(Recording(**json.loads(file.readline())))
     return tuple(found)
 
 
 @cache
-def _further(folder: str) -> tuple[Recording, ...]:
-    return _read(Path(folder)) if folder else ()
+def answers(further: str = "") -> Mapping[tuple[str, int], str]:
+    """Every recorded answer, by the start of its request's hash and the number of the repetition in the dialogue.
+
+    `further` is a folder with more of them, or empty.
+    """
+    files = [*_files(), *(Path(further).glob("*.jsonl") if further else ())]
+    lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()[1:])
+    return {(one["key"], one.get("nth", 0)): one["text"] for one in lines}
 
 
 class RecordedChat:
@@ -64,14 +69,11 @@ class RecordedChat:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def complete(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
-    ) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         sample = key_of(self.name, "", messages, schema, sampling)
-        key = (sample.request.hex()[:KEY_LETTERS], sample.nth)
-        for recording in (*recordings(), *_further(os.environ.get("HEARTLOOP_RECORDINGS", ""))):
-            if (text := recording.answers.get(key)) is not None:
-                return Reply(text, finish_reason="stop", usage=estimate_usage(messages, text), cached=True)
+        text = answers(os.environ.get("HEARTLOOP_RECORDINGS", "")).get((sample.request.hex()[:KEY_LETTERS], sample.nth))
+        if text is not None:
+            return Reply(text, finish_reason="stop", usage=estimate_usage(messages, text), cached=True)
         end = messages[-1].content[-160:] if messages else ""
         raise UseError(
             f"{self.name} has no recorded answer to the request that ends {end!r}; recorded models replay only the runs of "

@@ -6,12 +6,12 @@ import functools
 import json
 import random
 import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Message
+from heartloop.core.system import packaged_table
 
 _CUES = {"(Nobody has spoken yet. You begin.)"}  # stands for the first message where the policy opens (`episode.YOU_BEGIN`)
 
@@ -60,7 +60,7 @@ def section(text: str, word: str) -> str:
 
 @functools.cache
 def phrases() -> Mapping[str, Any]:
-    return tomllib.loads((resources.files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
+    return packaged_table(__package__, "phrases.toml")
 
 
 def reflector(context: BaselineContext, pick: Pick) -> str:
