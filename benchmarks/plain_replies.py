@@ -33,24 +33,33 @@ from heartloop.models.recorded import recordings
 from heartloop.reader.reader import effect_of, embedded_reader
 
 FOLDER = Path(__file__).parents[1] / "data" / "plain_replies"
-OPENINGS = ({"sage": 20, "eibench": 16, "perm": 20, "daily": 10}, {"sage": 40, "eibench": 60, "perm": 75, "daily": 25})
-MIDDLE = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30})
+OPENINGS = (
+    {"sage": 20, "eibench": 16, "perm": 20, "daily": 10},
+    {"sage": 40, "eibench": 60, "perm": 75, "daily": 25},
+    {"sage": 7, "eibench": 50, "empa": 20, "perm": 60, "daily": 9},
+)
+MIDDLE = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30}, {})
 """Contexts by wave."""
+WRITTEN = {"sage": 50, "eibench": 40, "empa": 25}
+"""Contexts of the third wave in which the person says the scenario's written lines, as the embedded user does."""
 KINDS = ("specific", "plain", "neutral", "cold", "rude", "off")
+LONG = {"model": (40, 90), "assistant": (40, 120)}
+"""Kinds of which each context of the third wave has one besides: what a capable model or a customary assistant says; words."""
 VOICES = (
     "teenager", "nurse_on_a_break", "retired_plumber", "mother_of_three", "second_language", "office_clerk",
     "blunt_uncle", "shy_colleague", "funny_friend", "church_aunt", "engineer", "half_asleep",
 )  # fmt: skip
 WORDS = (2, 4, 6, 8, 12, 16, 24)
-CHANGES = {"sage": 1, "eibench": 2, "perm": 1, "daily": 1}
+CHANGES = {"sage": 1, "eibench": 2, "empa": 3, "perm": 1, "daily": 1}
 
 
 def sealed(scenario: str) -> bool:
     return hashlib.sha256(scenario.encode()).digest()[0] % 3 == 0
 
 
-def openings(draw: random.Random, wave: int) -> Iterable[dict[str, Any]]:
+def openings(draw: random.Random, wave: int, before: Sequence[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
     taken = {name for one in recordings() for name in one.scenarios}
+    taken |= {row["scenario"] for row in before if wave > 1}
     for environment, number in OPENINGS[wave].items():
         scenarios = [one for one in scenarios_of(environment) if one.id not in taken and not (wave and sealed(one.id))]
         begun = policy_prompts(environment, scenarios)
@@ -90,18 +99,30 @@ def middles(draw: random.Random, folder: Path, wave: int) -> Iterable[dict[str, 
             }  # fmt: skip
 
 
+def written(draw: random.Random) -> Iterable[dict[str, Any]]:
+    """Dialogues of data/judged_replies, cut before a reply."""
+    rows = [row for row in read_lines(FOLDER.parent / "judged_replies" / "contexts.jsonl") if row["half"] == "tuning"]
+    for environment, number in WRITTEN.items():
+        mine = [row for row in rows if row["set"] == environment and 0 < len(row["replies"]) < 7 and not sealed(row["scenario"])]
+        for row in draw.sample(mine, number):
+            yield {name: value for name, value in row.items() if name not in ("half", "briefs")}
+
+
 def contexts(folder: Path) -> None:
     before = list(read_lines(FOLDER / "contexts.jsonl")) if FOLDER.exists() else []
-    wave = 1 if before else 0
+    wave = 0 if not before else 1 if len(before) == 100 else 2
     draw = random.Random(f"plain replies{wave or ''}")
-    rows = [*openings(draw, wave), *middles(draw, folder, wave)]
+    rows = [*openings(draw, wave, before), *middles(draw, folder, wave), *(written(draw) if wave == 2 else ())]
     for number, row in enumerate(rows, start=len(before)):
         row |= {"id": f"p{number:03d}", "sealed": sealed(row["scenario"])}
     slots = []
     for row in rows:
         for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
             slots.append({"context": row["id"], "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
-    names = draw.sample(range(10_000 + 90_000 * wave, 100_000 + 900_000 * wave), len(slots))
+        if wave == 2:
+            kind = draw.choice(list(LONG))
+            slots.append({"context": row["id"], "voice": "machine", "kind": kind, "words": draw.randint(*LONG[kind])})
+    names = draw.sample(range(10**10 * wave, 10**10 * (wave + 1)) if wave > 1 else range(10_000, 1_000_000), len(slots))
     FOLDER.mkdir(parents=True, exist_ok=True)
     write(FOLDER / "contexts.jsonl", [*before, *rows])
     earlier = read_lines(FOLDER / "slots.jsonl") if before else []
@@ -127,7 +148,7 @@ def authors(folder: Path) -> None:
     by_id = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
     written = {row["id"] for row in (read_lines(FOLDER / "replies.jsonl") if (FOLDER / "replies.jsonl").exists() else [])}
     slots = [slot for slot in read_lines(FOLDER / "slots.jsonl") if slot["id"] not in written]
-    for voice in VOICES:
+    for voice in (*VOICES, "machine"):
         parts = []
         for slot in (slot for slot in slots if slot["voice"] == voice):
             row = by_id[slot["context"]]
