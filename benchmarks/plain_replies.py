@@ -49,6 +49,11 @@ VOICES = (
     "teenager", "nurse_on_a_break", "retired_plumber", "mother_of_three", "second_language", "office_clerk",
     "blunt_uncle", "shy_colleague", "funny_friend", "church_aunt", "engineer", "half_asleep",
 )  # fmt: skip
+MORE_VOICES = (
+    "night_driver", "posh_grandmother", "student_abroad", "gamer", "farmer", "off_duty_therapist", "sarcastic_sister",
+    "new_father", "hr_manager", "poet", "one_thumb", "tenant_upstairs",
+)  # fmt: skip
+"""Who writes further replies to contexts that have some."""
 WORDS = (2, 4, 6, 8, 12, 16, 24)
 CHANGES = {"sage": 1, "eibench": 2, "empa": 3, "perm": 1, "daily": 1}
 
@@ -133,9 +138,9 @@ def more() -> None:
     slots = list(read_lines(FOLDER / "slots.jsonl"))
     draw = random.Random(f"more {len(slots)}")
     ids = [row["id"] for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]]
-    names = draw.sample(range(1_000_000 * len(slots), 1_000_000 * (len(slots) + 1)), len(KINDS) * len(ids))
+    names = draw.sample(range(10**10 * len(slots), 10**10 * (len(slots) + 1)), len(KINDS) * len(ids))
     for context in ids:
-        for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
+        for kind, voice in zip(KINDS, draw.sample(MORE_VOICES, len(KINDS)), strict=True):
             slots.append({"id": f"q{names.pop()}", "context": context, "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
     write(FOLDER / "slots.jsonl", slots)
 
@@ -148,7 +153,7 @@ def authors(folder: Path) -> None:
     by_id = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
     written = {row["id"] for row in (read_lines(FOLDER / "replies.jsonl") if (FOLDER / "replies.jsonl").exists() else [])}
     slots = [slot for slot in read_lines(FOLDER / "slots.jsonl") if slot["id"] not in written]
-    for voice in (*VOICES, "machine"):
+    for voice in (*VOICES, *MORE_VOICES, "machine"):
         parts = []
         for slot in (slot for slot in slots if slot["voice"] == voice):
             row = by_id[slot["context"]]
