@@ -1,7 +1,7 @@
 """Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
 
     python -m benchmarks.plain_replies contexts FOLDER         draws the next wave of contexts and slots
-    python -m benchmarks.plain_replies more                    draws six more slots for each open context
+    python -m benchmarks.plain_replies more [machines]         draws six more slots for each open context, or one for a machine
     python -m benchmarks.plain_replies authors FOLDER          what each author gets of it: dialogues, and replies to write
     python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
     python -m benchmarks.plain_replies measure                 how the embedded user takes the open part
@@ -43,8 +43,8 @@ MIDDLE = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30}, {})
 WRITTEN = {"sage": 50, "eibench": 40, "empa": 25}
 """Contexts of the third wave in which the person says the scenario's written lines, as the embedded user does."""
 KINDS = ("specific", "plain", "neutral", "cold", "rude", "off")
-LONG = {"model": (40, 90), "assistant": (40, 120)}
-"""Kinds of which each context of the third wave has one besides: what a capable model or a customary assistant says; words."""
+LONG = {"model": (40, 90), "assistant": (40, 120), "weak": (15, 90)}
+"""What a capable model, a customary assistant or a weak small model says, and in how many words; one a context, later two."""
 VOICES = (
     "teenager", "nurse_on_a_break", "retired_plumber", "mother_of_three", "second_language", "office_clerk",
     "blunt_uncle", "shy_colleague", "funny_friend", "church_aunt", "engineer", "half_asleep",
@@ -125,7 +125,7 @@ def contexts(folder: Path) -> None:
         for kind, voice in zip(KINDS, draw.sample(VOICES, len(KINDS)), strict=True):
             slots.append({"context": row["id"], "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
         if wave == 2:
-            kind = draw.choice(list(LONG))
+            kind = draw.choice(list(LONG)[:2])
             slots.append({"context": row["id"], "voice": "machine", "kind": kind, "words": draw.randint(*LONG[kind])})
     names = draw.sample(range(10**10 * wave, 10**10 * (wave + 1)) if wave > 1 else range(10_000, 1_000_000), len(slots))
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -134,12 +134,17 @@ def contexts(folder: Path) -> None:
     write(FOLDER / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
 
 
-def more() -> None:
+def more(machines: bool) -> None:
     slots = list(read_lines(FOLDER / "slots.jsonl"))
     draw = random.Random(f"more {len(slots)}")
     ids = [row["id"] for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]]
     names = draw.sample(range(10**10 * len(slots), 10**10 * (len(slots) + 1)), len(KINDS) * len(ids))
     for context in ids:
+        if machines:
+            kind = draw.choice(list(LONG))
+            slot = {"context": context, "voice": "machine", "kind": kind, "words": draw.randint(*LONG[kind])}
+            slots.append({"id": f"q{names.pop()}", **slot})
+            continue
         for kind, voice in zip(KINDS, draw.sample(MORE_VOICES, len(KINDS)), strict=True):
             slots.append({"id": f"q{names.pop()}", "context": context, "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
     write(FOLDER / "slots.jsonl", slots)
@@ -231,7 +236,7 @@ if __name__ == "__main__":
     if what == "measure":
         measure()
     elif what == "more":
-        more()
+        more(bool(rest))
     elif what == "contexts":
         contexts(Path(rest[0]))
     elif what == "authors":
