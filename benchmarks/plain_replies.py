@@ -176,7 +176,7 @@ def judges(folder: Path, names: Sequence[str]) -> None:
         rows = list(read_lines(FOLDER / "contexts.jsonl"))
         draw.shuffle(rows)
         rows = [row for row in rows if any(slots[one["id"]]["context"] == row["id"] for one in replies)]
-        parts: list[list[str]] = [[] for _ in range(1 + len(replies) // 300)]
+        parts: list[list[str]] = [[] for _ in range(1 + len(replies) // 450)]
         for number, row in enumerate(rows):
             mine = [one for one in replies if slots[one["id"]]["context"] == row["id"]]
             draw.shuffle(mine)
