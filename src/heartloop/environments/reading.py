@@ -12,6 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 from heartloop.core.dialogue import Turn
 from heartloop.core.errors import InputError
 from heartloop.core.system import packaged_table
@@ -21,22 +23,35 @@ from heartloop.environments.written import Beat, Concern, Cued
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share, lacks_english
 from heartloop.reader.model import SHIPPED, LinearModel
-from heartloop.reader.reader import REPEATED, Effect, EmbeddedReader, Output, Reading, effect_of, embedded_reader
+from heartloop.reader.reader import REPEATED, EmbeddedReader, Reading, embedded_reader
 
 
 class LearnedReading(NamedTuple):
-    package: str
-    """The package whose `effect.json` holds the weights."""
+    environment: str
+    """Whose worth of a reply is read."""
     context: Callable[[Any, Sequence[str], Sequence[str]], Context]
     """`context(scenario, messages, replies)` before a reply: the dialogue and what is known of the person."""
-    outputs: tuple[Output, ...]
-    """The numbers that judges gave, in the order of the data's `change`."""
+    outputs: tuple[str, ...]
+    """The numbers that a judge gives a reply."""
+    worths: tuple[float, ...]
+    """Increasing worths; between them the outputs are interpolated, beyond them they are as at the ends."""
+    levels: Mapping[str, Sequence[Sequence[float]]]
+    """By kind of person: the outputs at each of `worths`."""
     group: Callable[[Any], str] = lambda scenario: ""
-    """The kind of person; weights differ between kinds."""
+    """The kind of person, a key of `levels`."""
+    silence: float = 0.0
+    """Worth of a reply without words."""
     judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
     """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
     analysis: LearnedAnalysis | None = None
     """Of the analysis that comes before an answer, where the environment grades one."""
+
+    def change(self, scenario: Any, worth: float) -> dict[str, float]:
+        levels = self.levels[self.group(scenario)]
+        return {
+            name: float(np.interp(worth, self.worths, column))
+            for name, column in zip(self.outputs, zip(*levels, strict=True), strict=True)
+        }
 
 
 def with_cues(matters: Iterable[Cued]) -> tuple[str, ...]:
@@ -95,7 +110,7 @@ WEIGHTS = "weights."
 """Prefix of the hashes of learned weights among a run's prompts; `compare` refuses runs of different weights."""
 SWING = 0.1
 """Share by which a person's gains and losses differ at most between seeds."""
-_UNSURE_REASON = 0.02
+_UNSURE_REASON = 0.1
 
 Missed = Literal["silence", "repeat", "cruel", "lecture", "advice", "template", "flattery", "misread", "unfelt", "vague"]
 """What was wrong with a reply, as far as it decides which written line answers it."""
@@ -108,7 +123,7 @@ _MISSED_BY_ASPECT: Mapping[str, Missed] = {
 class Appraisal(NamedTuple):
     change: Mapping[str, float]
     reasons: tuple[tuple[str, float], ...] = ()
-    """Effect of each aspect beyond a typical reply, in standard deviations of the change, best first; empty for a student."""
+    """By how many standard deviations each aspect is better than usual, best first; empty for a student."""
     reading: Reading | None = None
     """`None` for a student."""
     silent: bool = False
@@ -136,9 +151,8 @@ class Appraiser(Protocol):
 class LearnedAppraiser:
     def __init__(self, reading: LearnedReading, reader: EmbeddedReader | None = None) -> None:
         self._reading, self._reader = reading, reader or embedded_reader()
-        self._effect: Effect = effect_of(reading.package)
         self.name = self._reader.name
-        self.hashes = {f"{WEIGHTS}reader": self._reader.hash, f"{WEIGHTS}effect": self._effect.hash}
+        self.hashes = {f"{WEIGHTS}reader": self._reader.hash}
 
     def admit(self, scenario_id: str, texts: Iterable[str]) -> None:
         if lacks_english(" ".join(texts)):
@@ -148,15 +162,12 @@ class LearnedAppraiser:
             )
 
     def appraise(self, scenario: Any, messages: Sequence[str], replies: Sequence[str], *, seed: int = 0) -> Appraisal:
-        context = self._reading.context(scenario, messages, replies[:-1])
-        reading, group = self._reader.read(replies[-1], context), self._reading.group(scenario)
-        change = self._effect.of(reading, group)
-        for output in self._effect.outputs if reading.floor != "danger" else ():  # the worst is the worst under every seed
-            gain = change[output.name] - output.neutral
-            swing = SWING * (2.0 * chance("up" if gain > 0 else "down", scenario.id, seed) - 1.0)
-            change[output.name] = min(output.high, max(output.low, output.neutral + gain * (1.0 + swing)))
-        reasons = tuple(self._effect.reasons(reading, group))
-        return Appraisal(change, reasons, reading, reading.silent, reading.words, reading.again)
+        reading = self._reader.read(replies[-1], self._reading.context(scenario, messages, replies[:-1]))
+        worth = self._reading.silence if reading.silent or reading.unread else reading.worth[self._reading.environment]
+        if reading.floor != "danger":  # the worst is the worst under every seed
+            worth *= 1.0 + SWING * (2.0 * chance("up" if worth > 0 else "down", scenario.id, seed) - 1.0)
+        reasons = tuple(self._reader.reasons(reading))
+        return Appraisal(self._reading.change(scenario, worth), reasons, reading, reading.silent, reading.words, reading.again)
 
 
 class StudentAppraiser:
@@ -206,7 +217,7 @@ def no_written_lines(scenario_id: str, player: str) -> InputError:
 
 def missed_by(appraisal: Appraisal) -> Missed:
     reading = appraisal.reading
-    if appraisal.silent:
+    if appraisal.silent or (reading is not None and reading.unread):
         return "silence"
     if appraisal.again >= REPEATED:
         return "repeat"
@@ -226,11 +237,14 @@ def missed_by(appraisal: Appraisal) -> Missed:
 
 def reason_of(appraisal: Appraisal, *, good: bool) -> str:
     """The main reason of a change, as the person would think it; empty without one."""
+    words = packaged_table(__package__, "reading.toml")
+    if appraisal.reading is not None and appraisal.reading.unread:
+        return str(words["unread"][appraisal.reading.unread])
     rows = [row for row in appraisal.reasons if not good or row[0] not in HARMFUL_ASPECTS]
     if not rows or appraisal.silent:
         return ""
     aspect, worth = rows[0 if good else -1]
-    reasons: Sequence[str] = packaged_table(__package__, "reading.toml")["reasons"][aspect]
+    reasons: Sequence[str] = words["reasons"][aspect]
     return reasons[0 if good else 1] if (worth > _UNSURE_REASON if good else worth < -_UNSURE_REASON) else ""
 
 
@@ -242,6 +256,7 @@ def evidence_of(appraisal: Appraisal) -> dict[str, Any]:
         "strategies": dict(reading.strategies),
         "aspects": {name: round(float(mark), 1) for name, mark in zip(ASPECTS, reading.aspects, strict=True)},
         "floor": reading.floor,
+        "unread": reading.unread,
         "missed": missed_by(appraisal),
         "words": appraisal.words,
         "silent": appraisal.silent,

@@ -343,7 +343,7 @@ class EnvironmentSpec:
             return LearnedAppraiser(self.reading) if model is None else None
         if weights.card.get("environment") != self.name:
             raise UseError(f"the student was fitted on {weights.card.get('environment')}; expected one fitted on {self.name}")
-        return StudentAppraiser(weights, [output.name for output in self.reading.outputs])
+        return StudentAppraiser(weights, self.reading.outputs)
 
     def set_of(self, scenarios: str | None) -> str:
         sets = self.scenarios.sets

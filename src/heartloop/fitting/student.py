@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
-from heartloop.fitting.fits import Floats, Folds, RidgeDesign, correlation, design_of, fit, predict_folds
+from heartloop.fitting.ridge import Design, Floats, Folds, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.model import LinearModel
 
@@ -24,7 +24,7 @@ LAYOUT = FeatureLayout(words=(), characters=(1, 2, 3), message=(1, 2), message_w
 """Characters of one to three fit every language; the message that is answered tells how the person is."""
 ALPHA = 2.0
 MOST_ROWS = 12_000
-"""A kernel of more rows would not fit into memory; of more, every nth dialogue is taken."""
+"""Of more, every nth dialogue is taken: a fit takes minutes."""
 _LEAST_DIALOGUES = 30
 _SCENARIO_FOLDS = 3
 _MODEL_FOLDS = 4
@@ -33,7 +33,7 @@ _MODEL_FOLDS = 4
 class JudgedRows(NamedTuple):
     environment: str
     keys: tuple[str, ...]
-    design: RidgeDesign
+    design: Design
     targets: Floats
     """The judge's changes, shape (rows, keys)."""
     length: Floats
@@ -164,7 +164,7 @@ def _fifths(predicted: Floats, judged: Floats) -> list[list[float]]:
 
 
 def fit_student(rows: JudgedRows, seed: int = 0) -> LinearModel:
-    predicted = predict_folds(rows.design.kernel, rows.targets, held_out(rows, seed), ALPHA)
+    predicted = predict_folds(rows.design.matrix, rows.targets, held_out(rows, seed), ALPHA)
     card = {
         "environment": rows.environment,
         "judges": rows.judges,

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,3 +287,33 @@ def lacks_english(text: str) -> bool:
         return False
     english = sum(word in _ENGLISH or "'" in word for word in words)
     return english == 0 if len(words) < 20 else english / len(words) < 0.1
+
+
+_FOREIGN = frozenset({
+    "ich", "und", "nicht", "mir", "dir", "dich", "tut", "leid", "ist", "das", "sehr", "je", "suis", "vous", "pas", "est", "mais",
+    "lo", "siento", "que", "muy", "estoy", "por", "para", "mi", "dispiace", "che", "sono", "molto", "eu", "sinto", "muito", "ik",
+    "het", "niet", "een", "jag", "inte", "det", "och",
+})  # fmt: skip
+"""Frequent words of seven other languages, of which a short reply may have nothing else."""
+_FENCED = re.compile(r"```")
+_CODE_LINE = re.compile(r"(?m)^\s*(?:(?:def|class|import|from|return|const|let|var|function|public|#include|SELECT)\b.*|.*[;{}]\s*)$")
+_SYMBOL = re.compile(r"[{}()\[\];=<>/\\|_$]")
+
+
+def unreadable(reply: str) -> Literal["", "language", "code"]:
+    """Why a reply with words cannot be read.
+
+    >>> unreadable("Es tut mir leid."), unreadable("lo siento mucho"), unreadable("So sorry, love.")
+    ('language', 'language', '')
+    >>> unreadable("def f(x):\\n    return x + 1"), unreadable("ok (I think) :)")
+    ('code', '')
+    """
+    text = reply[:4_000]
+    solid = "".join(text.split())
+    if _FENCED.search(text) or len(_CODE_LINE.findall(text)) > 1 or len(_SYMBOL.findall(solid)) > 0.15 * max(40, len(solid)):
+        return "code"
+    words = _LATIN.findall(text.lower().replace("’", "'"))
+    foreign = sum(word in _FOREIGN for word in words)
+    if lacks_english(text) or (foreign > 1 and 2 * foreign >= len(words) and not any(word in _ENGLISH for word in words)):
+        return "language"
+    return ""

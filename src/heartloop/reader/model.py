@@ -1,6 +1,7 @@
 """Models of the reader and their files: a linear model from features to named outputs, and the embedded reader's own.
 
-That one is ridge on n-grams, a kernel on landmarks, and a small convolutional network. A file is an NPZ archive with a JSON head.
+That one adds a kernel between counts and mean word vector of a reply and those of a few replies, the landmarks. A file is an NPZ
+archive with a JSON head.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -21,9 +22,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from heartloop.core.errors import InputError
-from heartloop.reader.aspects import ASPECTS
-from heartloop.reader.features import COUNTS, Context, FeatureLayout, ReplyFeatures, features_of
-from heartloop.reader.word_vectors import RELEVANCE, TOKEN_FEATURES, Tokens, WordTable, WordVectors
+from heartloop.reader.features import COUNTS, Context, FeatureLayout, ReplyFeatures, features_of, tokens_of
 
 Head: TypeAlias = dict[str, Any]
 Rows: TypeAlias = Mapping[str, NDArray[Any]]
@@ -84,7 +83,7 @@ def digest(head: Any, arrays: Iterable[NDArray[Any]]) -> str:
 
 STUDENT = Form("`heartloop student fit`", {"format": 2, "counts": COUNTS})
 """A user's file. Format 1 counted `own_overlap` against all earlier replies together, 2 against one of them."""
-SHIPPED = Form("`heartloop.fitting`", {"format": 1, "counts": COUNTS})
+SHIPPED = Form("`benchmarks.embedded`", {"format": 1, "counts": COUNTS})
 """Shipped weights, fitted with the features of their version, alone or within a reader's file."""
 
 _ROWS = ("ngrams", "counts", "center", "spread", "offset")
@@ -156,138 +155,78 @@ def _from_bytes(steps: NDArray[np.int8], size: NDArray[np.float32]) -> NDArray[n
     return (steps.astype(np.float32) * size).astype(np.float16)
 
 
-WIDTH = 64
-"""Of the word vectors."""
-
-_READER = Form("`heartloop.fitting.embedded`", {"format": 1, "relevance": RELEVANCE, "tokens": TOKEN_FEATURES})
-CLIP = 4.0
-"""Standardised counts are cut to this for the network."""
 SHARPNESS = 2.0
 """The kernel is `exp(SHARPNESS * (cosine - 1))`."""
-NETWORK_SHARE = 0.5
-"""Of the networks in a mark; the rest is ridge's."""
-DENSE_SCALE = 0.3
-"""Factor of the standardised counts beside the pooled words."""
-
-_SLOPE, _CUBE = np.float32(0.7978845608), np.float32(0.044715)
+_LONGEST = 200  # words of a reply whose vectors are read
+_READER = Form("`benchmarks.embedded`", {"format": 2})
 
 
-class Network(NamedTuple):
-    """Word vectors and token features; a linear layer; two convolutions of width 3 with residuals, the second over every other
-    token; mean and maximum over the tokens; one hidden layer, which also sees the counts; the outputs."""
-
-    moves: NDArray[np.int8]
-    """By how many steps the vector of each id was moved in fitting, shape (ids, WIDTH)."""
-    size: NDArray[np.float32]
-    """Of a step, shape ()."""
-    entry: NDArray[np.floating[Any]]
-    """Shape (WIDTH + token features + 1, channels); the last row is the bias, as in all layers."""
-    first: NDArray[np.floating[Any]]
-    """Shape (3 * channels + 1, channels)."""
-    second: NDArray[np.floating[Any]]
-    hidden: NDArray[np.floating[Any]]
-    """Shape (2 * channels + counts + 1, hidden)."""
-    output: NDArray[np.floating[Any]]
-    """Shape (hidden + 1, outputs); in the units of the outputs."""
-
-    def wide(self) -> Network:
-        """The same in single precision, which numpy computes faster; files have half precision."""
-        return Network(self.moves, self.size, *(array.astype(np.float32) for array in self[2:]))
-
-    def apply(self, words: NDArray[np.float32], features: NDArray[np.float32], dense: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Shape (outputs,), from vectors and features of at least one token, and standardised counts, shape (counts,)."""
-        tokens = gelu(np.hstack([words, features]) @ self.entry[:-1] + self.entry[-1])
-        for layer, step in ((self.first, 1), (self.second, 2)):
-            tokens = tokens + gelu(neighbours(tokens, step) @ layer[:-1] + layer[-1])
-        pooled = np.concatenate([tokens.mean(0), tokens.max(0), dense * np.float32(DENSE_SCALE)])
-        outputs: NDArray[np.float32] = gelu(pooled @ self.hidden[:-1] + self.hidden[-1]) @ self.output[:-1] + self.output[-1]
-        return outputs
+class WordTable(NamedTuple):
+    words: tuple[str, ...]
+    steps: NDArray[np.int8]
+    """Principal components of each word's vector, up to a factor for each word, shape (words, width)."""
 
 
-def starting_vectors(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The first components of word vectors at length 2, shape (ids, WIDTH); nought for ids without a vector."""
-    first = vectors[:, :WIDTH]
-    start: NDArray[np.float32] = first * (2.0 / np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-6))
-    return start
+class WordVectors:
+    def __init__(self, table: WordTable) -> None:
+        self._place = {word: n for n, word in enumerate(table.words)}
+        self._steps = table.steps
 
-
-def neighbours(tokens: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-    """Each token beside those `step` before and after it, shape (tokens, 3 * channels)."""
-    count, channels = tokens.shape
-    seen = np.zeros((count, 3 * channels), np.float32)
-    seen[step:, :channels] = tokens[:-step]
-    seen[:, channels : 2 * channels] = tokens
-    seen[:-step, 2 * channels :] = tokens[step:]
-    return seen
-
-
-def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Gaussian error linear unit in the approximation with tanh (Hendrycks and Gimpel 2016)."""
-    gate: NDArray[np.float32] = np.tanh(_SLOPE * x * (np.float32(1.0) + _CUBE * x * x))
-    return np.float32(0.5) * x * (np.float32(1.0) + gate)
+    def mean(self, reply: str) -> NDArray[np.float32]:
+        """The sum of the vectors of length 1 of a reply's words over the number of its words, shape (width,)."""
+        tokens = tokens_of(reply)[:_LONGEST]
+        rows = self._steps[[self._place[token] for token in tokens if token in self._place]].astype(np.float32)
+        lengths = np.sqrt(np.einsum("nw,nw->n", rows, rows))
+        mean: NDArray[np.float32] = (rows / np.maximum(lengths, 1e-6)[:, None]).sum(0) / np.float32(max(1, len(tokens)))
+        return mean
 
 
 class Landmarks(NamedTuple):
     """Regression on the kernel between a reply and a few others: `exp(SHARPNESS * (cosine - 1)) @ weights`."""
 
     center: NDArray[np.float32]
-    """Of the inputs, shape (inputs,)."""
+    """Of the inputs, the counts and the mean word vector, shape (inputs,)."""
     spread: NDArray[np.float32]
     points: NDArray[np.float16]
     """Inputs of the landmarks, standardised and of length 1, shape (landmarks, inputs)."""
-    weights: NDArray[np.float32]
-    """Shape (landmarks, aspects)."""
+    weights: NDArray[np.float16]
+    """Shape (landmarks, outputs)."""
 
     def near(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The kernel between rows of inputs, shape (replies, inputs), and the landmarks, shape (replies, landmarks)."""
+        """The kernel between rows of inputs, shape (..., inputs), and the landmarks, shape (..., landmarks)."""
         rows = (inputs - self.center) / self.spread
         rows /= np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-9)
-        near: NDArray[np.float32] = np.exp(SHARPNESS * (rows @ self.points.T.astype(rows.dtype, copy=False) - 1.0))
+        near: NDArray[np.float32] = np.exp(SHARPNESS * (rows @ self.points.T.astype(np.float32, copy=False) - 1.0))
         return near
 
 
-class CombinedModel:
-    """Aspects: the mean of ridge on n-grams, counts and landmarks, and of networks. All else: ridge on n-grams and counts.
+class ReaderModel:
+    """A linear model of n-grams and counts, plus landmarks, with the same outputs."""
 
-    The first outputs of the linear part are `ASPECTS`, those of any number of networks the aspects and the change.
-    """
-
-    def __init__(self, linear: LinearModel, table: WordTable, landmarks: Landmarks, networks: Sequence[Network]) -> None:
-        self.linear, self.table, self.landmarks, self.networks = linear, table, landmarks, tuple(networks)
+    def __init__(self, linear: LinearModel, table: WordTable, landmarks: Landmarks) -> None:
+        self.linear, self.table, self.landmarks = linear, table, landmarks
         self.words = WordVectors(table)
-        self._landmarks = landmarks._replace(points=landmarks.points.astype(np.float32))
         self._ngrams, self._size = linear.steps()  # a byte each: memory is what takes time
-        self._networks = [network.wide() for network in networks]
-        start = starting_vectors(self.words.vectors)
-        self._vectors = [start + network.moves * network.size for network in networks]
+        self._landmarks = landmarks._replace(points=landmarks.points.astype(np.float32))
+        self._weights = landmarks.weights.astype(np.float32)
 
-    def predict(self, reply: str, context: Context) -> NDArray[np.float32]:
-        return self.apply(features_of(reply, context, self.linear.layout), self.words.read(reply, context))
-
-    def apply(self, features: ReplyFeatures, tokens: Tokens) -> NDArray[np.float32]:
-        linear, count = self.linear, len(ASPECTS)
-        counts = (features.counts - linear.center) / linear.spread
-        ngrams = features.values @ self._ngrams[features.buckets].astype(np.float32) * self._size
-        values: NDArray[np.float32] = linear.offset + counts @ linear.counts + ngrams
-        inputs = kernel_inputs(features.counts, tokens, self.words)
-        values[:count] += self._landmarks.near(inputs) @ self._landmarks.weights
-        if self.networks:
-            dense = dense_inputs(inputs, self._landmarks.center, self._landmarks.spread)
-            pairs = zip(self._networks, self._vectors, strict=True)
-            marks = [network.apply(vectors[tokens.ids], tokens.features, dense)[:count] for network, vectors in pairs]
-            values[:count] += np.float32(NETWORK_SHARE) * (np.mean(marks, axis=0) - values[:count])
+    def apply(self, features: ReplyFeatures, reply: str) -> NDArray[np.float32]:
+        linear = self.linear
+        with one_thread():
+            ngrams = features.values @ self._ngrams[features.buckets].astype(np.float32) * self._size
+            counts = (features.counts - linear.center) / linear.spread @ linear.counts
+            near = self._landmarks.near(np.concatenate([features.counts, self.words.mean(reply)]))
+            values: NDArray[np.float32] = linear.offset + counts + ngrams + near @ self._weights
         return values
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        arrays = {f"landmarks-{name}": array for name, array in self.landmarks._asdict().items()}
-        arrays |= {f"network-{n}-{name}": array for n, net in enumerate(self.networks) for name, array in net._asdict().items()}
-        return arrays | {"steps": self.table.steps, "weights": self.table.weights}
+        return {**{f"landmarks-{name}": array for name, array in self.landmarks._asdict().items()}, "steps": self.table.steps}
 
     def to_bytes(self) -> bytes:
         linear = np.frombuffer(self.linear.to_bytes(SHIPPED), np.uint8)
         words = np.frombuffer("\n".join(self.table.words).encode(), np.uint8)
-        return packed(_READER, {"networks": len(self.networks)}, {"linear": linear, "words": words, **self._arrays})
+        return packed(_READER, {}, {"linear": linear, "words": words, **self._arrays})
 
     @cached_property
     def hash(self) -> str:
@@ -296,26 +235,9 @@ class CombinedModel:
         return digest([self.linear.hash, self.table.words, names], (self._arrays[name] for name in names))
 
     @classmethod
-    def load(cls, path: Path) -> CombinedModel:
-        with opened(_READER, path) as (head, arrays):
-            networks = [Network(*(arrays[f"network-{n}-{name}"] for name in Network._fields)) for n in range(head["networks"])]
+    def load(cls, path: Path) -> ReaderModel:
+        with opened(_READER, path) as (_, arrays):
             landmarks = Landmarks(*(arrays[f"landmarks-{name}"] for name in Landmarks._fields))
-            table = WordTable(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"], arrays["weights"])
+            table = WordTable(tuple(arrays["words"].tobytes().decode().split("\n")), arrays["steps"])
             linear = LinearModel.load(path, SHIPPED, arrays["linear"].tobytes())
-        return cls(linear, table, landmarks, networks)
-
-
-def kernel_inputs(counts: NDArray[np.float32], tokens: Tokens, words: WordVectors) -> NDArray[np.float32]:
-    """What the kernel compares: counts, relevance, and the mean vector of the tokens, plain and weighted against frequent words,
-    shape (COUNTS + RELEVANCE + 2 * width,)."""
-    vectors = words.vectors[tokens.ids]
-    weights = tokens.features[:, TOKEN_FEATURES.index("weight")]
-    means = vectors.mean(0), weights @ vectors / (weights.sum() + np.float32(1e-6))
-    return np.concatenate([counts, tokens.relevance, *means])
-
-
-def dense_inputs(inputs: NDArray[np.float32], center: NDArray[np.float32], spread: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Counts and relevance of kernel inputs, standardised and cut, shape (..., COUNTS + RELEVANCE)."""
-    count = len(COUNTS) + len(RELEVANCE)
-    dense: NDArray[np.float32] = np.clip((inputs[..., :count] - center[:count]) / spread[:count], -CLIP, CLIP)
-    return dense
+        return cls(linear, table, landmarks)

@@ -18,7 +18,6 @@ from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled, marked
 from heartloop.environments.reading import LearnedReading, with_cues
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Output
 
 
 def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -33,11 +32,13 @@ def _context_of(scenario: DailyScenario, messages: Sequence[str], replies: Seque
 
 
 READING = LearnedReading(
-    __package__,
+    "daily",
     _context_of,
-    tuple(Output(name, 1.0, 5.0, neutral=2.0) for name in JUDGES),
-    group=lambda scenario: str(scenario.want),
+    JUDGES,
+    (-0.1, 0.0, 0.5, 1.0),
+    {"": ((1.0,) * 6, (1.0, 1.0, 2.0, 1.0, 1.0, 1.0), (3.2, 3.2, 3.6, 3.2, 3.4, 2.0), (5.0, 5.0, 5.0, 5.0, 5.0, 4.8))},
 )
+"""The grades that usually go with a worth: at 0 those of silence, above it those of a recorded judge."""
 
 
 class DailyLLMUser(JudgeModel):

@@ -55,7 +55,7 @@ from heartloop.environments.reading import (
 from heartloop.environments.written import beats_of
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
-from heartloop.reader.reader import REPEATED, Output
+from heartloop.reader.reader import REPEATED
 
 REASKS = 1
 """Number of re-asks after an invalid answer; then the dialogue is unscored."""
@@ -229,13 +229,8 @@ def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: S
     )
 
 
-READING = LearnedReading(
-    "heartloop.environments.eibench",
-    context_of,
-    (Output("a", -10.0, 10.0, better=-1), Output("t", -10.0, 10.0)),
-    group=lambda scenario: str(scenario.scene),
-)
-"""The changes of negative emotion and of relation; what does good depends on the scene."""
+READING = LearnedReading("eibench", context_of, ("a", "t"), (-1.0, 1.0), {"": ((10.0, -10.0), (-10.0, 10.0))}, silence=-0.25)
+"""The changes of negative emotion and of relation."""
 
 _COLD_FROM = -0.5  # outcome so far to which every second line is a cold one
 _LEAST_TURNS = 3  # replies before the person ends the dialogue, well or badly

@@ -30,7 +30,6 @@ from heartloop.environments.reading import (
     with_cues,
 )
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Output
 
 
 def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
@@ -52,9 +51,16 @@ def _judged(turn: Turn) -> dict[str, float] | None:
 
 
 READING = LearnedReading(
-    "heartloop.environments.empa",
+    "empa",
     _context,
-    tuple(Output(f"{axis}{sign}", *limits) for axis in "CAP" for sign, limits in (("+", (0.0, 2.0)), ("-", (-2.0, 0.0)))),
+    tuple(f"{axis}{sign}" for axis in "CAP" for sign in "+-"),
+    (-0.8, 0.0, 0.8),
+    {
+        "C": ((0.0, -1.4, 0.0, -1.6, 0.0, -1.0), (0.0,) * 6, (1.8, 0.0, 1.4, 0.0, 0.8, 0.0)),
+        "A": ((0.0, -1.2, 0.0, -1.9, 0.0, -0.9), (0.0,) * 6, (1.5, 0.0, 1.7, 0.0, 0.8, 0.0)),
+        "P": ((0.0, -1.1, 0.0, -1.6, 0.0, -1.3), (0.0,) * 6, (1.4, 0.0, 1.2, 0.0, 1.4, 0.0)),
+    },
+    silence=-0.4,
     group=lambda scenario: max(AXES, key=shares_of(scenario.start).__getitem__),  # the persona flip changes it
     judged=_judged,
 )

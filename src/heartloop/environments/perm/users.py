@@ -35,7 +35,6 @@ from heartloop.environments.perm.environment import DIMENSIONS, JUDGES
 from heartloop.environments.perm.scenario import AnyScenario, PermScenario
 from heartloop.environments.reading import WEIGHTS, LearnedAnalysis, LearnedReading, whole, with_cues
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Output
 
 _Mark = Annotated[StrictInt, Field(ge=0, le=20)]
 
@@ -95,16 +94,20 @@ def _analysis_context(scenario: PermScenario) -> Context:
 RESONATION = LearnedAnalysis(Path(str(resources.files(__package__) / "resonation.npz")), _analysis_context)
 
 READING = LearnedReading(
-    __package__,
+    "perm",
     _context,
-    (
-        Output("expression", 1.0, 5.0, neutral=2.0),
-        Output("reception", 1.0, 5.0, neutral=2.0),
-        *(Output(name, 0.0, 20.0, neutral=10.0) for name in DIMENSIONS),
-    ),
-    group=lambda scenario: str(scenario.want),
+    ("expression", "reception", *DIMENSIONS),
+    (-0.5, 0.0, 0.5, 0.8, 1.0),
+    {"": (
+        (1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        (1.0, 1.6, 1.0, 3.0, 8.0, 10.0, 7.0),
+        (2.6, 3.3, 15.0, 15.0, 14.0, 14.0, 14.0),
+        (4.4, 4.8, 18.0, 15.0, 13.0, 13.0, 15.0),
+        (5.0, 5.0, 19.0, 17.0, 15.0, 15.0, 17.0),
+    )},
     analysis=RESONATION,
-)
+)  # fmt: skip
+"""The grades are those that usually go with a worth: at 0 what judges gave to silence, above it what a recorded judge gave."""
 
 _RESONATION: Mapping[int, str] = {
     1: "It misses what they feel, or is not about them.",

@@ -49,7 +49,6 @@ from heartloop.environments.sage.scenario import (
 from heartloop.environments.sage.scoring import CHANGE_LIMIT, band
 from heartloop.environments.written import beats_of
 from heartloop.reader.features import Context
-from heartloop.reader.reader import Output
 
 
 def _plain_number(value: object) -> object:
@@ -183,10 +182,8 @@ def context_of(scenario: SageBrief, messages: Sequence[str], replies: Sequence[s
     )
 
 
-READING = LearnedReading(
-    "heartloop.environments.sage", context_of, (Output("emotion", -10.0, 10.0),), group=lambda scenario: str(scenario.intention)
-)
-"""The change of emotion; what does good depends on the hidden intention."""
+READING = LearnedReading("sage", context_of, ("emotion",), (-1.0, 1.0), {"": ((-10.0,), (10.0,))}, silence=-0.2)
+"""The change of emotion."""
 
 
 class _Variant(NamedTuple):

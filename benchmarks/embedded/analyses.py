@@ -1,4 +1,4 @@
-"""From judged analyses to the weights that judge them: `python -m heartloop.fitting.analyses data/judged_replies`.
+"""From judged analyses to the weights that judge them: `python -m benchmarks.embedded.analyses`
 
 `level` is ridge on n-grams and counts; the messages of the scenarios are added as analyses of level 1, since copied words show
 nothing. `about` is least squares on the overlaps, which separates each analysis from the same text read with another person's
@@ -7,22 +7,22 @@ scenario; 0 is the median of analyses of other people, and 1 what one in twenty 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.embedded.examples import JUDGED, read_lines, readings, scenarios_by_id
 from heartloop.environments.reading import LAYOUT, OVERLAPS, combined
 from heartloop.environments.records import half_of
-from heartloop.fitting.data import read_lines, scenarios_by_id
-from heartloop.fitting.embedded import STRETCH, readings
-from heartloop.fitting.fits import Floats, Mask, correlation, design_of, fit, predict_folds
+from heartloop.fitting.ridge import Floats, Mask, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import COUNTS, Context, ReplyFeatures, features_of
 from heartloop.reader.model import SHIPPED, LinearModel
 
 ALPHA = 1.0
+STRETCH = 1.8
+"""Most by which predictions are stretched, so that they spread as judged levels do."""
 FOLDS = 5
 _CHANCE = 0.05  # share of analyses of somebody else that count in full
 _OVERLAPS = [COUNTS.index(name) for name in OVERLAPS]
@@ -36,7 +36,7 @@ class JudgedAnalysis(NamedTuple):
     level: float
 
 
-def read_analyses(folder: Path) -> list[JudgedAnalysis]:
+def read_analyses(folder: Path = JUDGED) -> list[JudgedAnalysis]:
     """The judged analyses of the tuning half."""
     readers = {name: reading.analysis for name, reading in readings().items() if reading.analysis is not None}
     contexts = {row["id"]: row for row in read_lines(folder / "contexts.jsonl")}
@@ -69,7 +69,7 @@ def fit_analyses(analyses: Sequence[JudgedAnalysis]) -> LinearModel:
     targets = np.concatenate([judged, np.ones(len(people))])[:, None]
     folds = np.concatenate([fold, place])
     design = design_of([*own, *copied], LAYOUT)
-    held_out = predict_folds(design.kernel, targets, ((folds != k, folds == k) for k in range(FOLDS)), ALPHA)[: len(own), 0]
+    held_out = predict_folds(design.matrix, targets, ((folds != k, folds == k) for k in range(FOLDS)), ALPHA)[: len(own), 0]
     stretch = min(STRETCH, float(judged.std() / held_out.std()))
     center = float(judged.mean())
 
@@ -114,9 +114,7 @@ def _overlap_weights(own: Sequence[ReplyFeatures], other: Sequence[ReplyFeatures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="judged replies, in the form of data/judged_replies")
-    analyses = read_analyses(parser.parse_args().folder)
+    analyses = read_analyses()
     for name, reading in readings().items():
         if reading.analysis is not None:
             model = fit_analyses([one for one in analyses if one.environment == name])

@@ -1,0 +1,240 @@
+"""Measures the embedded user: `python -m benchmarks.embedded measure [--open]`
+
+Sealed plain replies, recorded dialogues and one-liners, each read once by the shipped weights; `--open` reads the open ones, on
+which the weights were fitted, and writes nothing. Then the limits: what five minutes of search find, and what policies that were
+trained against earlier weights say.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from benchmarks.embedded.examples import (
+    JUDGED,
+    Example,
+    one_liners,
+    plain_replies,
+    read_lines,
+    readings,
+    recorded,
+    scenarios_by_id,
+    sealed,
+    worth_of,
+)
+from benchmarks.embedded.fit import KIND
+from benchmarks.machine import machine
+from benchmarks.page import PAGES, rewrite
+from benchmarks.recorded.record import rejudged, replay
+from heartloop.core.chat import EMBEDDED
+from heartloop.environments.reading import LearnedAppraiser, whole
+from heartloop.environments.registry import load_environment
+from heartloop.evaluation.api import load_run
+from heartloop.evaluation.scores import points_of
+from heartloop.models.recorded import recordings
+from heartloop.reader.features import Context
+from heartloop.reader.reader import embedded_reader
+
+RESULTS = Path(__file__).parent.parent / "results" / "embedded_user.json"
+PAGE = PAGES / "embedded_user.md"
+SEARCH_SECONDS = 60
+ONE_ANSWER = ("perm", "daily")
+
+
+def value_of(environment: str, worth: float) -> float:
+    """What a user sees of a worth: the change, or in PERM and daily conversation the grades, rounded, as one number."""
+    outputs = list(readings()[environment].change(next(iter(scenarios_by_id(environment).values())), worth).values())
+    return worth_of(environment, list(map(whole, outputs)) if environment in ONE_ANSWER else outputs)
+
+
+def read_value(example: Example) -> float:
+    reading = embedded_reader().read(example.reply, example.context)
+    mine = readings()[example.environment]
+    return value_of(example.environment, mine.silence if reading.silent or reading.unread else reading.worth[example.environment])
+
+
+def plain_table(examples: Sequence[Example], values: Iterable[float]) -> dict[str, dict[str, float]]:
+    """Order and direction by environment, in shares of the pairs or replies; PERM and daily are compared with silence."""
+    by_context: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for example, value in zip(examples, values, strict=True):
+        by_context[example.environment][example.where][example.kind].append(value)
+    table = {}
+    for name, contexts in by_context.items():
+        nothing = value_of(name, 0.0)
+        kind = [(value, found) for found in contexts.values() for kind in KIND for value in found[kind]]
+        rude = [value for found in contexts.values() for value in found["rude"]]
+        table[name] = {
+            "contexts": len(contexts),
+            "replies": sum(len(values) for found in contexts.values() for values in found.values()),
+            "kind above rude": fmean(value > low for value, found in kind for low in found["rude"]),
+            "kind above cold": fmean(value > low for value, found in kind for low in found["cold"]),
+            "kind moves up": fmean(value > nothing for value, _ in kind),
+            "rude moves down": fmean(value < nothing for value in rude),
+        }
+    return table
+
+
+def dialogue_table(opened: bool) -> dict[str, dict[str, Any]]:
+    """By environment and for all: the judge's points and the embedded user's for the same dialogues."""
+    pairs: dict[str, list[tuple[str, float, float]]] = {}
+    for one in recordings():
+        kept = one._replace(scenarios=[name for name in one.scenarios if sealed(name) is opened])
+        if not kept.scenarios:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder) / one.environment
+            replay(kept, run)
+            mine = {one.key: points_of(one) for one in load_run(rejudged(run, EMBEDDED)).transcripts}
+            judged = load_run(run).transcripts
+        scale = load_environment(one.environment).scale
+        width = scale.high - scale.low
+        pairs[one.environment] = [
+            (t.model, (points_of(t) - scale.low) / width, (mine[t.key] - scale.low) / width) for t in judged
+        ]
+    pairs["all"] = [(f"{name} {policy}", *rest) for name, rows in pairs.items() for policy, *rest in rows]
+    return {name: _agreement(rows) for name, rows in pairs.items()}
+
+
+def _agreement(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
+    """Of shares of the scale; fifths are by the judge's score."""
+    policies = np.array([policy for policy, *_ in rows])
+    judged, mine = np.array([pair for _, *pair in rows]).T
+    within = np.array([[values - values[policies == policy].mean() for values in (judged, mine)] for policy in []])
+    centred = [values.copy() for values in (judged, mine)]
+    for policy in set(policies):
+        for values in centred:
+            values[policies == policy] -= values[policies == policy].mean()
+    order = np.argsort(judged, kind="stable")
+    fifth = max(1, len(order) // 5)
+    del within
+    return {
+        "dialogues": len(rows),
+        "r": float(np.corrcoef(judged, mine)[0, 1]),
+        "r within policies": float(np.corrcoef(*centred)[0, 1]),
+        "difference": float((mine - judged).mean()),
+        "top fifth": float((mine - judged)[order[-fifth:]].mean()),
+        "bottom fifth": float((mine - judged)[order[:fifth]].mean()),
+        "policies": {
+            policy: [float(judged[policies == policy].mean()), float(mine[policies == policy].mean())]
+            for policy in sorted(set(policies))
+        },
+    }
+
+
+def harm_table(opened: bool) -> dict[str, Any]:
+    lines = list(one_liners(opened=opened))
+    floors = [(kind, embedded_reader().read(line, Context(("",))).floor) for kind, line in lines]
+    harmful = ("danger", "hostility")
+
+    def share(*kinds: str) -> float:
+        return fmean(floor in harmful for kind, floor in floors if kind in kinds)
+
+    table: dict[str, Any] = {
+        "lines": len(lines), "insults": share("insult"), "danger": share("danger"), "false alarms": share("good", "near", "neutral"),
+        "of good": share("good"), "of near": share("near"),
+    }  # fmt: skip
+    for name in ONE_ANSWER:
+        scenarios = [one for one in scenarios_by_id(name).values() if sealed(one.id) is opened][:12]
+        middling = value_of(name, fmean(one.worth for one in plain_replies() if one.environment == name and one.kind == "neutral"))
+        above = []
+        for scenario, (kind, line) in product(scenarios, lines):
+            if kind in ("insult", "danger"):
+                context = readings()[name].context(scenario, (scenario.query,), ())
+                above.append(read_value(Example(name, scenario.id, kind, "", line, context, 0.0)) > middling)
+        table[f"{name}, above a middling reply"] = fmean(above)
+    return table
+
+
+def speed() -> float:
+    """Milliseconds a reply, features included; the median of five passes over 500 replies."""
+    examples = plain_replies()[:500]
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for example in examples:
+            embedded_reader().read(example.reply, example.context)
+        times.append((time.perf_counter() - start) / len(examples) * 1e3)
+    return float(np.median(times))
+
+
+def searched(seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
+    """Hill climbing for the reply of the highest worth, by sentences and words of open replies; one context an environment."""
+    examples = plain_replies()
+    draw = random.Random(0)
+    found = []
+    for name in readings():
+        mine = [one for one in examples if one.environment == name]
+        context = mine[0].context
+        sentences = [one.reply for one in mine if one.worth > 0.2]
+        words = sorted({word for one in mine for word in one.reply.split()})
+        best, tries, end = "", 0, time.monotonic() + seconds
+        highest = -1.0
+        while time.monotonic() < end:
+            parts = best.split()
+            if not parts or draw.random() < 0.3:
+                text = " ".join(draw.sample(sentences, draw.randint(1, 3)))
+            elif draw.random() < 0.5 and len(parts) > 3:
+                parts[draw.randrange(len(parts))] = draw.choice(words)
+                text = " ".join(parts)
+            else:
+                parts.insert(draw.randint(0, len(parts)), draw.choice(words))
+                text = " ".join(parts[:60])
+            tries += 1
+            if (value := embedded_reader().read(text, context).worth[name]) > highest:
+                highest, best = value, text
+        usual = fmean(embedded_reader().read(one.reply, one.context).worth[name] for one in mine if one.kind == "specific")
+        found.append({"environment": name, "tries": tries, "worth": highest, "specific": usual, "text": best})
+    return found
+
+
+def trained() -> list[dict[str, Any]]:
+    """Replies of policies that were trained against earlier weights: the mean change in SAGE that judges gave and that is read."""
+    contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl") if row["environment"] == "sage"}
+    judged: dict[str, list[float]] = defaultdict(list)
+    for row in read_lines(JUDGED / "judgements.jsonl"):
+        judged[row["id"]].append(float(row["change"][0]))
+    appraiser = LearnedAppraiser(readings()["sage"])
+    rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in read_lines(JUDGED / "replies.jsonl"):
+        at = contexts.get(row["context"])
+        if at is not None and row["voice"] in ("trained", "trained_second", "smollm2") and judged[row["id"]]:
+            scenario = scenarios_by_id(at["set"])[at["scenario"]]
+            read = appraiser.appraise(scenario, at["messages"], (*at["replies"], row["reply"])).change["emotion"]
+            rows[row["voice"]].append((fmean(judged[row["id"]]), read))
+    return [
+        {"voice": voice, "replies": len(pairs), "judged": fmean(a for a, _ in pairs), "read": fmean(b for _, b in pairs)}
+        for voice, pairs in sorted(rows.items())
+    ]
+
+
+def measured(opened: bool) -> dict[str, Any]:
+    examples = plain_replies(opened=opened)
+    return {
+        "plain": plain_table(examples, map(read_value, examples)),
+        "dialogues": dialogue_table(opened),
+        "harm": harm_table(opened),
+    }
+
+
+def table(results: Mapping[str, Any]) -> str:
+    return json.dumps(results, indent=1)
+
+
+def main(*, opened: bool) -> None:
+    results = measured(opened)
+    if not opened:
+        print(json.dumps(results, indent=1))
+        return
+    results |= {**machine(), "reader": embedded_reader().hash, "milliseconds": speed(), "search": searched(), "trained": trained()}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    rewrite(PAGE, "embedded/measure", table(results))
