@@ -65,7 +65,7 @@ def _heartloop(*words: str) -> None:
 
 def _train(folder: Path, name: str) -> dict[str, Any]:
     training = TRAININGS[name]
-    words = ["train", training.recipe, "--seed", str(training.seed), "--out", str(folder / "runs" / name)]
+    words = ["train", training.recipe, "--allow-embedded", "--seed", str(training.seed), "--out", str(folder / "runs" / name)]
     if training.variant is not None:
         words += ["--variant", training.variant]
     _heartloop(*words)

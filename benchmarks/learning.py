@@ -55,7 +55,7 @@ class Job(NamedTuple):
 
     def words(self, out: Path) -> list[str]:
         """The command line after `heartloop`."""
-        found = ["train", self.recipe, "--seed", str(self.seed), "--out", str(out)]
+        found = ["train", self.recipe, "--allow-embedded", "--seed", str(self.seed), "--out", str(out)]
         if self.variant is not None:
             found += ["--variant", self.variant]
         for setting in self.settings:

@@ -1,4 +1,4 @@
-"""PERM's reward in TRL's GRPOTrainer, with LoRA: `python examples/perm_trl.py Qwen/Qwen2.5-7B-Instruct` (extra `trl`)."""
+"""PERM's reward in TRL's GRPOTrainer, with LoRA: `python examples/perm_trl.py MODEL --judge service/model` (extra `trl`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from heartloop.integrations.trl import dataset_rows, reward_function
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("model", help="a Hugging Face name, or a directory")
-parser.add_argument("--judge", default="embedded", help="model of the four judges, e.g. openrouter/openai/gpt-6-luna")
+parser.add_argument("--judge", required=True, help="model of the four judges, e.g. openrouter/openai/gpt-6-luna")
+parser.add_argument("--allow-embedded", action="store_true", help="accept --judge embedded, to test a training")
 parser.add_argument("--steps", type=int, default=-1, help="optimiser steps; default: one epoch")
 parser.add_argument("--tokens", type=int, default=1536, help="maximum number of tokens of an answer")
 parser.add_argument("--out", default="runs/perm_trl")
@@ -21,7 +22,7 @@ given = parser.parse_args()
 
 trainer = GRPOTrainer(
     model=given.model,
-    reward_funcs=reward_function("perm", user=given.judge),
+    reward_funcs=reward_function("perm", user=given.judge, allow_embedded=given.allow_embedded),
     args=GRPOConfig(
         output_dir=given.out,
         learning_rate=1e-5,

@@ -48,7 +48,7 @@ def test_a_row_is_what_the_policy_reads(samples: str) -> None:
 
 async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: str) -> None:
     logged: dict[str, float] = {}
-    reward = reward_function("perm", samples)
+    reward = reward_function("perm", samples, user="embedded", allow_embedded=True)
     assert reward.__name__ == "perm"
     conversational = [said(ANSWER), said("I am sorry."), said(f"<think>jealous?</think>{ANSWER}")]
     found = await reward(
@@ -64,9 +64,8 @@ async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: 
     assert logged["perm/unscored"] == 0
     terms = sum(logged[f"perm/{name}_term"] for name in ("empathy", "bystander", "length"))
     assert terms == pytest.approx(first)
-    (without,) = await reward_function("perm", samples, options={"without": ["bystander"]})(
-        completions=[ANSWER], scenario=[SAMPLE.id]
-    )
+    ablation = reward_function("perm", samples, user="embedded", allow_embedded=True, options={"without": ["bystander"]})
+    (without,) = await ablation(completions=[ANSWER], scenario=[SAMPLE.id])
     assert without is not None
     assert without > first
 
@@ -74,14 +73,20 @@ async def test_the_reward_is_the_environments_and_its_parts_are_logged(samples: 
 async def test_any_environment_of_one_answer() -> None:
     row = dataset_rows("sage", "support", options={"max_turns": 1})[0]
     assert [message["role"] for message in row["prompt"]] == ["system", "user"]
-    reward = reward_function("sage", "support", options={"max_turns": 1, "start": 30})
+    options = {"max_turns": 1, "start": 30}
+    reward = reward_function("sage", "support", user="embedded", allow_embedded=True, options=options)
     (found,) = await reward(completions=["I hear you."], scenario=[row["scenario"]])
     assert found is not None
     assert 0.2 <= found <= 0.4, "the final emotion over 100, after one change of at most 10"
     with pytest.raises(UseError, match="max_turns"):
         dataset_rows("sage")
     with pytest.raises(UseError, match="no rewards"):
-        reward_function("daily")
+        reward_function("daily", user="heartloop/reflector")
+
+
+def test_the_embedded_user_is_no_reward_unless_it_is_allowed(samples: str) -> None:
+    with pytest.raises(UseError, match="allow_embedded=True"):
+        reward_function("perm", samples, user="embedded")
 
 
 async def test_what_no_judge_graded_is_none(samples: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +107,7 @@ def test_trl_trains_with_it(tmp_path: Path) -> None:
     model = tiny_policy.save(tmp_path / "policy")
     source = str(Path(heartloop.__file__).parents[1])
     command = [sys.executable, str(ROOT / "examples" / "perm_trl.py"), str(model), "--steps", "2", "--tokens", "8", "--cpu"]
+    command += ["--judge", "embedded", "--allow-embedded"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "out")], capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": source, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},

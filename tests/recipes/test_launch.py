@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,8 @@ from heartloop.cli.main import app
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import read_steps
 from heartloop.training import launch
-from heartloop.training.launch import train
 from heartloop.training.metrics import step_line
-from heartloop.training.plan import Missing
+from heartloop.training.plan import Missing, missing
 from heartloop.training.recipe import Recipe, read_recipe
 from heartloop.training.verl_config import RunPaths
 
@@ -57,6 +57,14 @@ for step in range(done + 1, int(given["trainer.total_training_steps"]) + 1):
 '''
 
 
+train = partial(launch.train, allow_embedded=True)
+
+
+def refusals(recipe: Recipe, *, allow_embedded: bool) -> list[Missing]:
+    """What a machine that lacks nothing refuses."""
+    return [item for item in missing(recipe, allow_embedded=allow_embedded) if "the embedded user" in item.what]
+
+
 @pytest.fixture(autouse=True)
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A verl of a few lines, a machine that lacks nothing, a policy on disk."""
@@ -66,7 +74,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "__init__.py").touch()
     (package / "main_ppo.py").write_text(VERL, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(launch, "missing", lambda recipe: [])
+    monkeypatch.setattr(launch, "missing", refusals)
     monkeypatch.setattr(launch, "_LOOK_EVERY", 0.02)
     (tmp_path / "policy").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -132,12 +140,19 @@ class TestARun:
         assert train(recipe_of(), run, progress=printed).step == 4  # none is whole: from the start
 
     def test_what_is_missing_stops_it_before_it_begins(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            launch, "missing", lambda recipe: [Missing("no GPU", "buy one"), Missing("little memory", "", stops=False)]
-        )
-        with pytest.raises(UseError, match=r"cannot train here: no GPU: buy one$"):
+        items = [Missing("no GPU", "buy one"), Missing("little memory", "", stops=False)]
+        monkeypatch.setattr(launch, "missing", lambda recipe, *, allow_embedded: items)
+        with pytest.raises(UseError, match=r"cannot train: no GPU: buy one$"):
             train(recipe_of(), tmp_path / "run", progress=Printed())
         assert not (tmp_path / "run").exists()
+
+    def test_the_embedded_user_is_no_reward_unless_it_is_allowed(self, tmp_path: Path) -> None:
+        with pytest.raises(UseError, match="embedded"):
+            launch.train(recipe_of(), tmp_path / "run", progress=Printed())
+        assert not (tmp_path / "run").exists()
+        assert train(recipe_of(), tmp_path / "run", progress=Printed()).code == 0
+        other = recipe_of("dialogue.user=heartloop/reflector")
+        assert launch.train(other, tmp_path / "other", progress=Printed()).code == 0
 
 
 class TestGoingOn:
@@ -180,7 +195,7 @@ PROGRAM = """
 import sys
 from heartloop.training import launch
 from heartloop.training.recipe import read_recipe
-launch.missing = lambda recipe: []
+launch.missing = lambda recipe, *, allow_embedded: []
 settings = ["policy.model=policy", "batch.steps=4", "watching.save_every=2"]
 launch.train(read_recipe("rlver_ppo_tiny", settings=settings), launch.Path("run"), progress=lambda text: print(text, flush=True))
 """
@@ -230,7 +245,7 @@ class TestTheCommand:
         return ["--set", "policy.model=policy", "--set", "batch.steps=2", "--set", "watching.save_every=2", "--out", "run"]
 
     def test_it_trains_and_says_how_to_evaluate(self) -> None:
-        done = self.run("rlver_ppo_tiny", *self.settings())
+        done = self.run("rlver_ppo_tiny", "--allow-embedded", *self.settings())
         assert done.exit_code == 0, done.output
         assert "heartloop eval sage --model checkpoint:run/checkpoints/global_step_2 --user embedded" in done.output
 
@@ -239,16 +254,27 @@ class TestTheCommand:
         self, monkeypatch: pytest.MonkeyPatch, failed: str, code: int
     ) -> None:
         monkeypatch.setenv("FAILED", failed)  # of ten a step
-        done = self.run("rlver_ppo_tiny", *self.settings())
+        done = self.run("rlver_ppo_tiny", "--allow-embedded", *self.settings())
         assert done.exit_code == code
         assert ("2 of 20 dialogues failed (10.0%)" in done.output) == (failed == "1")
 
     def test_a_dry_run_says_what_will_run_and_what_is_missing(self) -> None:
-        done = self.run("ctc_grpo_tiny", "--dry-run", "--set", "scenarios.train=test", "--set", "scenarios.held_out_share=0.2")
+        words = ["--dry-run", "--set", "scenarios.train=test", "--set", "scenarios.held_out_share=0.2"]
+        done = self.run("ctc_grpo_tiny", "--allow-embedded", *words)
         assert "8 scenarios x 8 rollouts = 64 dialogues" in done.output
         assert "python -m verl.trainer.main_ppo" in done.output
         assert done.exit_code == 0  # where only the extra is missing, too
         assert not Path("runs").exists()
+
+    def test_the_embedded_user_as_the_reward_is_refused(self) -> None:
+        done = self.run("rlver_ppo_tiny", *self.settings())
+        assert isinstance(done.exception, UseError)
+        assert not Path("run").exists()
+        dry = self.run("rlver_ppo_tiny", *self.settings(), "--dry-run")
+        assert dry.exit_code == 2
+        for text in (str(done.exception), dry.output):
+            for named in ("the reward is the embedded user", "dialogue.user=service/model", "--allow-embedded"):
+                assert named in text
 
     def test_people_that_are_not_here_are_missing_too(self) -> None:
         done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")

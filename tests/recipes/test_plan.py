@@ -158,14 +158,23 @@ class TestMissing:
 
     @pytest.mark.usefixtures("bare")
     def test_a_laptop_recipe_wants_the_extra_and_some_memory(self) -> None:
-        extra, memory = missing(read_recipe("ctc_grpo_tiny"))
+        extra, memory = missing(read_recipe("ctc_grpo_tiny"), allow_embedded=True)
         assert (extra.remedy.startswith(install_command("train")), extra.stops) == (True, True)
         assert ("1.5 GB of memory are free" in memory.what, memory.stops) == (True, False)
 
     @pytest.mark.usefixtures("full")
     @pytest.mark.parametrize("name", ["ctc_grpo_qwen3_8b", "ctc_grpo_qwen3_32b", "rlver_ppo_qwen2.5_7b", "rlver_grpo_tiny"])
     def test_a_full_machine_lacks_nothing(self, name: str) -> None:
-        assert missing(read_recipe(name)) == []
+        assert missing(read_recipe(name), allow_embedded=True) == []
+
+    @pytest.mark.usefixtures("full")
+    @pytest.mark.parametrize(
+        ("user", "refused"), [("embedded", True), ("openrouter/openai/gpt-6-luna", False), ("student:judge.npz", False)]
+    )
+    def test_only_the_embedded_user_is_no_reward(self, monkeypatch: pytest.MonkeyPatch, user: str, refused: bool) -> None:
+        monkeypatch.setattr(plan, "resolve", lambda name: None)  # the student has no file here
+        found = missing(read_recipe("rlver_grpo_tiny", settings=[f"dialogue.user={user}"]))
+        assert [item.stops for item in found] == [True] * refused
 
     @pytest.mark.usefixtures("full")
     def test_a_policy_that_is_not_here_stops_only_who_may_not_ask_the_hub(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +185,8 @@ class TestMissing:
         (found,) = missing(recipe)
         assert found.stops
         monkeypatch.delenv("HF_HUB_OFFLINE")
-        (found,) = missing(read_recipe("ctc_grpo_tiny", settings=["policy.model=some/other-8B"]))
+        laptop = read_recipe("ctc_grpo_tiny", settings=["policy.model=some/other-8B"])
+        (found,) = missing(laptop, allow_embedded=True)
         assert (found.remedy, found.stops) == ("give a directory: --set policy.model=DIR", True)  # a laptop run asks no network
 
     @pytest.mark.usefixtures("full")
@@ -191,7 +201,7 @@ class TestMissing:
     )
     def test_what_a_full_machine_lacks_stops_the_run(self, monkeypatch: pytest.MonkeyPatch, setting: str, said: str) -> None:
         monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
-        (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[setting]))
+        (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[setting]), allow_embedded=True)
         assert said in f"{found.what} {found.remedy}"
         assert found.stops
 

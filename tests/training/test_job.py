@@ -247,7 +247,7 @@ def test_ppo_moves_actor_and_critic(policy: Path, tmp_path: Path) -> None:
         "batch.scenarios=4", "batch.mini_batch=4", "batch.steps=2", "algorithm.critic_warmup=0",
         "verl.algorithm.rollout_correction.bypass_mode=false",
     )  # fmt: skip
-    assert job.run() == 0, job.why()
+    assert job.run("--allow-embedded") == 0, job.why()
     found = job.metrics()
     for step in (found[1], found[2]):
         assert step["dialogue/scored"] == 4

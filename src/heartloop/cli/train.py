@@ -24,7 +24,7 @@ student_app = typer.Typer(
 def train(
     recipe: Annotated[str, Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the plan, its calls and tokens, and what this machine lacks; do not train.")
+        bool, Option("--dry-run", help="Print the plan, its calls and tokens, and what prevents it; do not train.")
     ] = False,
     variant: Annotated[list[str] | None, Option(help="Variant of the recipe, e.g. no_process; repeatable.")] = None,
     setting: Annotated[
@@ -35,6 +35,9 @@ def train(
     noise: Annotated[
         Path | None, Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
     ] = None,
+    allow_embedded: Annotated[
+        bool, Option("--allow-embedded", help="Accept the embedded user as the reward, to test a training; no evidence of care.")
+    ] = False,
     *,
     calls: CallLimits,
 ) -> None:
@@ -57,8 +60,8 @@ def train(
     chosen = read_recipe(recipe, variants=variant or (), settings=setting or (), seed=seed)
     run = out or Path("runs") / f"{chosen.name}-{chosen.hash}"
     if not dry_run:
-        raise typer.Exit(_train(chosen, run, calls))
-    absent = missing(chosen)
+        raise typer.Exit(_train(chosen, run, calls, allow_embedded=allow_embedded))
+    absent = missing(chosen, allow_embedded=allow_embedded)
     try:
         split = split_of(chosen)
     except (UseError, InputError) as error:
@@ -72,24 +75,22 @@ def train(
     settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
     typer.echo(f"\nverl's command:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
     if not absent:
-        typer.echo(f"Nothing is missing on this machine. Run: {run}")
+        typer.echo(f"No problems. Run: {run}")
         return
-    typer.echo("Missing on this machine:")
+    typer.echo("Problems:")
     for item in absent:
         typer.echo(f"- {item.what}: {item.remedy}{'' if item.stops else ' (training can start without it)'}")
     raise typer.Exit(2 if any(item.stops and not item.planned for item in absent) else 0)
 
 
-def _train(recipe: Recipe, run: Path, calls: CallLimits) -> int:
-    from heartloop.core.chat import EMBEDDED
+def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool) -> int:
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
-    from heartloop.training.plan import CAUTION, evaluation_command
+    from heartloop.training.plan import evaluation_command
     from heartloop.training.verl_config import RunPaths, UserCalls
 
-    if recipe.dialogue.user == EMBEDDED:
-        typer.echo(f"Caution: {CAUTION}.", err=True)
-    ended = launch.train(recipe, run, calls=UserCalls(**asdict(calls)), progress=typer.echo)
+    limits = UserCalls(**asdict(calls))
+    ended = launch.train(recipe, run, calls=limits, allow_embedded=allow_embedded, progress=typer.echo)
     failures = ended.failures
     if failures.failed:
         share = f"{failures.failed} of {failures.dialogues} dialogues failed ({failures.share:.1%})"

@@ -9,6 +9,9 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.options import Options
 
+EMBEDDED_CAUTION = "training finds what it overrates, so a higher score is no evidence of care"
+"""Why the embedded user is no reward (benchmarks/results/language-model-training.md)."""
+
 
 class Returns(NamedTuple):
     """Rewards of a scored dialogue for training, and the lowest that a valid dialogue can have."""

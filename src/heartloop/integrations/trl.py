@@ -16,7 +16,7 @@ from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Options
-from heartloop.environments.training import Training
+from heartloop.environments.training import EMBEDDED_CAUTION, Training
 from heartloop.evaluation.runner import completed
 from heartloop.models.names import close, resolve
 
@@ -51,7 +51,8 @@ def reward_function(
     environment: str,
     scenarios: str | None = None,
     *,
-    user: str = EMBEDDED,
+    user: str,
+    allow_embedded: bool = False,
     options: Mapping[str, Any] | None = None,
     max_connections: int = 64,
     seed: int = 0,
@@ -63,10 +64,16 @@ def reward_function(
 
     Args:
         scenarios: the set or file whose ids the rows name.
-        user: `embedded`, or the model that plays the environment's roles, judges included.
+        user: the model that plays the environment's roles, judges included, or `embedded`.
+        allow_embedded: accept the embedded user as the reward, to test a training.
         options: of the environment; those that change the reward alone change no score.
         seed: of the user; TRL's step is added to it, so that the answers of a group are judged alike.
     """
+    if user == EMBEDDED and not allow_embedded:
+        raise UseError(
+            f"the reward is the embedded user: {EMBEDDED_CAUTION}; "
+            "choose a model with user='service/model', or pass allow_embedded=True to test a training"
+        )
     spec, training, chosen = _of_one_answer(environment, options or {})
     model = None if user == EMBEDDED else resolve(user, max_connections=max_connections)
     player = spec.players(dict.fromkeys(spec.role_names, model))

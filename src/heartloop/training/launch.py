@@ -54,10 +54,21 @@ class Ended(NamedTuple):
     """By the user simulator's model over all attempts, in words."""
 
 
-def train(recipe: Recipe, run: Path, *, calls: UserCalls = UserCalls(), progress: Callable[[str], None]) -> Ended:  # noqa: B008
-    """Trains to the end or to a limit of `calls`. An existing run resumes from its last checkpoint."""
-    if stops := [item for item in missing(recipe) if item.stops]:
-        raise UseError("cannot train here: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
+def train(
+    recipe: Recipe,
+    run: Path,
+    *,
+    calls: UserCalls = UserCalls(),  # noqa: B008
+    allow_embedded: bool = False,
+    progress: Callable[[str], None],
+) -> Ended:
+    """Trains to the end or to a limit of `calls`. An existing run resumes from its last checkpoint.
+
+    Args:
+        allow_embedded: accept the embedded user as the reward, to test a training.
+    """
+    if stops := [item for item in missing(recipe, allow_embedded=allow_embedded) if item.stops]:
+        raise UseError("cannot train: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
     split = split_of(recipe)
     paths = RunPaths(run.resolve())
     prices = load_prices(calls.prices)

@@ -19,15 +19,13 @@ from heartloop.core.chat import EMBEDDED
 from heartloop.core.errors import UseError
 from heartloop.core.system import install_command
 from heartloop.core.text import amount
+from heartloop.environments.training import EMBEDDED_CAUTION
 from heartloop.evaluation.plan import option_flags, request_flags
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
 from heartloop.training.local_policy import missing_for
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.verl_config import Split, environment_of, rendered
-
-CAUTION = "training finds what the embedded user overrates: good for tests, no evidence of care"
-"""Of a recipe with an embedded user (docs/results/language-model-training.md)."""
 
 
 class Counts(NamedTuple):
@@ -83,7 +81,6 @@ def plan_text(recipe: Recipe, split: Split | None, noise: str | None = None) -> 
         local=is_local(recipe.policy.model),
         noise=noise or _noise(recipe),
         gigabytes=gigabytes_per_gpu(recipe) if recipe.machine.device == "gpu" else None,
-        caution=CAUTION,
         settings=_settings,
         amount=amount,
         thousands="{:,}".format,
@@ -153,10 +150,14 @@ class Missing(NamedTuple):
     """A dry run is complete without it."""
 
 
-def missing(recipe: Recipe) -> list[Missing]:
-    """Items that stop a run come first."""
+def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
+    """Items that stop a run come first; the embedded user as the reward is one of them unless it is allowed."""
     items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
-    if recipe.dialogue.user != EMBEDDED:
+    if recipe.dialogue.user == EMBEDDED:
+        if not allow_embedded:
+            choices = "choose a model with --set dialogue.user=service/model, or pass --allow-embedded to test a training"
+            items.insert(0, Missing("the reward is the embedded user", f"{EMBEDDED_CAUTION}; {choices}"))
+    else:
         try:
             resolve(recipe.dialogue.user)
         except UseError as error:

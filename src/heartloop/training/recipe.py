@@ -114,7 +114,7 @@ class Dialogue(Section):
     """How rollouts are played, cut into samples, and rewarded."""
 
     user: str = EMBEDDED
-    """`embedded`, or the name of the model that plays the environment's roles."""
+    """The name of the model that plays the environment's roles, or `embedded`, which needs `--allow-embedded`."""
     user_sampling: Sampling = Sampling()
     """Sampling of that model: the settings of `heartloop eval --sampling`, and under `request` any other field of its requests.
     What is not set is the endpoint's own."""
