@@ -11,8 +11,7 @@ that were left out of the former). Nothing is fitted on them and none of their t
 2. Intensity: the sums of predicted changes, words and questions over a dialogue, with the fall of the intensity.
 3. Strategies: the share of the supporter's messages whose first strategy, as read, is in the class that the supporter marked.
 
-Consecutive messages of a side are one turn, joined by a space. The predicted change is SAGE's, as the mean over its groups: the
-hidden intention of a seeker is not known, and an unknown group would be taken for the first one. The reader is told nothing of
+Consecutive messages of a side are one turn, joined by a space. The predicted change is SAGE's worth. The reader knows nothing of
 the person beyond the dialogue. Intervals: 95 %, percentile bootstrap over dialogues.
 """
 
@@ -32,12 +31,11 @@ from scipy.stats import rankdata
 
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
-from heartloop.environments.sage.users import READING
 from heartloop.reader.features import Context
-from heartloop.reader.reader import effect_of, embedded_reader
+from heartloop.reader.reader import embedded_reader
 
 RESULTS = Path(__file__).parent / "results" / "esconv.json"
-PAGE = PAGES / "readers.md"
+PAGE = PAGES / "embedded_user.md"
 PREDICTORS = ("predicted change", "words", "questions")
 KINDS = ("Pearson", "Spearman", "Pearson within", "Spearman within")
 CLASSES = (
@@ -71,7 +69,7 @@ def class_of(strategy: str) -> str:
 
 
 def measured(record: Mapping[str, Any]) -> Measured:
-    reader, effect = embedded_reader(), effect_of(READING.package)
+    reader = embedded_reader()
     survey = [record["survey_score"]["seeker"].get(f"{when}_emotion_intensity") for when in ("initial", "final")]
     result = Measured([], [], float(survey[0]) - float(survey[1]) if all(survey) else None, [])
     messages: list[str] = []
@@ -83,8 +81,7 @@ def measured(record: Mapping[str, Any]) -> Measured:
         stars = [mark["feedback"] for _, mark in parts if mark.get("feedback")]
         if supports:
             reading = reader.read(text, context)
-            change = np.mean([effect.of(reading, group)["emotion"] for group in effect.groups])
-            result.turns.append((float(change), float(len(text.split())), float(text.count("?"))))
+            result.turns.append((reading.worth["sage"], float(len(text.split())), float(text.count("?"))))
             unrated += 1
             for content, mark in parts:
                 name = mark.get("strategy", "")
@@ -187,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", help="ESConv.json, FailedESConv.json")
     files = {path.stem: summary([measured(one) for one in json.loads(path.read_bytes())]) for path in parser.parse_args().files}
-    results = {**machine(), "reader": embedded_reader().hash, "effect": effect_of(READING.package).hash, "files": files}
+    results = {**machine(), "reader": embedded_reader().hash, "files": files}
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "esconv", table(results))
     print(table(results))

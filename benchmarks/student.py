@@ -23,7 +23,7 @@ from scipy.stats import spearmanr
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from heartloop.environments.sage.scoring import step
-from heartloop.fitting.fits import predict_folds
+from heartloop.fitting.ridge import predict_folds
 from heartloop.fitting.student import ALPHA, JudgedRows, read_rows
 
 RESULTS = Path(__file__).parent / "results" / "student.json"
@@ -45,7 +45,7 @@ def split(rows: JudgedRows, pair: tuple[int, int], number: int) -> dict[str, Any
     people = np.random.default_rng(number).permutation(len(rows.scenarios))[:PEOPLE_LEFT_OUT]
     theirs, mine = np.isin(rows.scenario, people), np.isin(rows.model, pair)
     test = mine & theirs
-    predicted = predict_folds(rows.design.kernel, rows.targets, [(~mine & ~theirs, test)], ALPHA)[:, 0]
+    predicted = predict_folds(rows.design.matrix, rows.targets, [(~mine & ~theirs, test)], ALPHA)[:, 0]
     judged = rows.targets[:, 0]
     finals = [
         (int(rows.model[here][0]), final_emotion(judged[here]), final_emotion(predicted[here]))

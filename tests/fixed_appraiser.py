@@ -10,15 +10,15 @@ import numpy as np
 from heartloop.environments.reading import Appraisal
 from heartloop.reader.aspects import ASPECTS
 from heartloop.reader.features import Context
-from heartloop.reader.reader import EmbeddedReader, Reading
+from heartloop.reader.reader import EmbeddedReader, Floor, Reading
 
 __all__ = ["FixedAppraiser", "FixedReader", "reading"]
 
 
-def reading(floor: str = "", **marks: float) -> Reading:
+def reading(floor: Floor = "", **marks: float) -> Reading:
     """A reading with these aspects; the others are 1."""
     aspects = np.array([marks.get(name, 1.0) for name in ASPECTS], np.float32)
-    return Reading(aspects, 0.0, {}, floor, silent=False, words=8, again=0.0)
+    return Reading(aspects, {}, {}, floor, words=8)
 
 
 class FixedAppraiser:
@@ -38,7 +38,7 @@ class FixedAppraiser:
         change: Callable[[str], Mapping[str, float]],
         worst: str = "particular",
         *,
-        floor: Callable[[str], str] = lambda reply: "",
+        floor: Callable[[str], Floor] = lambda reply: "",
         marks: Mapping[str, float] | None = None,
     ) -> None:
         self._change, self._worst, self._floor, self._marks = change, worst, floor, marks or {}
@@ -61,6 +61,9 @@ class FixedReader(EmbeddedReader):
 
     def __init__(self, same: Reading) -> None:
         self._same = same
+
+    def reasons(self, reading: Reading) -> list[tuple[str, float]]:
+        return []
 
     def read(self, reply: str, context: Context) -> Reading:
         return self._same if any(c.isalnum() for c in reply) else self._same._replace(silent=True, words=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from heartloop.fitting.data import scenarios_by_id
+from benchmarks.embedded.examples import scenarios_by_id
 
 
 def card_of(context: Mapping[str, Any]) -> str:

@@ -142,7 +142,14 @@ def _dialogue(transcript: Any) -> Dialogue:
             examples.append(Example(name, scenario.id, policy, f"{policy} {scenario.id}", said, before, worth))
         replies.append(said)
         messages.append(turn.message or "")
-    return Dialogue(name, policy, scenario.id, points_of(transcript), examples)
+    return Dialogue(name, policy, scenario.id, scored(transcript), examples)
+
+
+def scored(transcript: Any) -> float:
+    points = points_of(transcript)
+    if points is None:
+        raise SystemExit(f"{transcript.scenario} with {transcript.model} is unscored; expected a complete recording")
+    return points
 
 
 def _outputs(name: str, turn: Any) -> list[float] | None:
@@ -173,8 +180,6 @@ def aspects() -> list[Aspects]:
         at = contexts.get(row["context"])
         if at is None or sealed(at["scenario"]) or not judged[row["id"]]:
             continue
-        before = readings()[at["environment"]].context(
-            scenarios_by_id(at["set"])[at["scenario"]], at["messages"], at["replies"]
-        )
+        before = readings()[at["environment"]].context(scenarios_by_id(at["set"])[at["scenario"]], at["messages"], at["replies"])
         found.append(Aspects(row["reply"], before, np.mean(judged[row["id"]], axis=0).tolist(), labels.get(row["id"])))
     return found

@@ -116,7 +116,8 @@ def fit() -> tuple[ReaderModel, Floats, list[Example]]:
     lines, judged = list(one_liners()), aspects()
     nothing = Context(("",))
     words = WordVectors(table := read_table())
-    replies = [(one.reply, one.context) for one in (*examples, *judged)] + [(line, nothing) for _, line in lines]
+    replies = [(one.reply, one.context) for one in examples] + [(one.reply, one.context) for one in judged]
+    replies += [(line, nothing) for _, line in lines]
     rows = rows_of(replies, words, len(examples))
     shared, count = rows.shared, len(examples)
     own = own_columns(examples, rows.design.matrix[:count, LAYOUT.buckets :])
@@ -223,7 +224,14 @@ def read_table() -> WordTable:
 def main() -> None:
     model, held_out, examples = fit()
     EMBEDDED_WEIGHTS.write_bytes(model.to_bytes())
-    print(EMBEDDED_WEIGHTS.name, model.hash, len(EMBEDDED_WEIGHTS.read_bytes()), "bytes", model.linear.card["lean"], model.linear.card["least"])
+    print(
+        EMBEDDED_WEIGHTS.name,
+        model.hash,
+        len(EMBEDDED_WEIGHTS.read_bytes()),
+        "bytes",
+        model.linear.card["lean"],
+        model.linear.card["least"],
+    )
     worth = np.array([one.worth for one in examples])
     for name in readings():
         mine = np.array([one.environment == name for one in examples])

@@ -29,6 +29,7 @@ from benchmarks.embedded.examples import (
     readings,
     recorded,
     scenarios_by_id,
+    scored,
     sealed,
     worth_of,
 )
@@ -40,7 +41,6 @@ from heartloop.core.chat import EMBEDDED
 from heartloop.environments.reading import LearnedAppraiser, whole
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import load_run
-from heartloop.evaluation.scores import points_of
 from heartloop.models.recorded import recordings
 from heartloop.reader.features import Context
 from heartloop.reader.reader import embedded_reader
@@ -87,21 +87,21 @@ def plain_table(examples: Sequence[Example], values: Iterable[float]) -> dict[st
 def dialogue_table(opened: bool) -> dict[str, dict[str, Any]]:
     """By environment and for all: the judge's points and the embedded user's for the same dialogues."""
     pairs: dict[str, list[tuple[str, float, float]]] = {}
-    for one in recordings():
-        kept = one._replace(scenarios=[name for name in one.scenarios if sealed(name) is opened])
+    for recording in recordings():
+        kept = recording._replace(scenarios=[name for name in recording.scenarios if sealed(name) is opened])
         if not kept.scenarios:
             continue
         with tempfile.TemporaryDirectory() as folder:
-            run = Path(folder) / one.environment
+            run = Path(folder) / recording.environment
             replay(kept, run)
-            mine = {one.key: points_of(one) for one in load_run(rejudged(run, EMBEDDED)).transcripts}
-            judged = load_run(run).transcripts
-        scale = load_environment(one.environment).scale
+            mine = {one.key: scored(one) for one in load_run(rejudged(run, EMBEDDED)).transcripts}
+            transcripts = load_run(run).transcripts
+        scale = load_environment(recording.environment).scale
         width = scale.high - scale.low
-        pairs[one.environment] = [
-            (t.model, (points_of(t) - scale.low) / width, (mine[t.key] - scale.low) / width) for t in judged
+        pairs[recording.environment] = [
+            (str(one.model), (scored(one) - scale.low) / width, (mine[one.key] - scale.low) / width) for one in transcripts
         ]
-    pairs["all"] = [(f"{name} {policy}", *rest) for name, rows in pairs.items() for policy, *rest in rows]
+    pairs["all"] = [(f"{name} {policy}", judged, mine) for name, rows in pairs.items() for policy, judged, mine in rows]
     return {name: _agreement(rows) for name, rows in pairs.items()}
 
 
@@ -109,14 +109,12 @@ def _agreement(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
     """Of shares of the scale; fifths are by the judge's score."""
     policies = np.array([policy for policy, *_ in rows])
     judged, mine = np.array([pair for _, *pair in rows]).T
-    within = np.array([[values - values[policies == policy].mean() for values in (judged, mine)] for policy in []])
     centred = [values.copy() for values in (judged, mine)]
     for policy in set(policies):
         for values in centred:
             values[policies == policy] -= values[policies == policy].mean()
     order = np.argsort(judged, kind="stable")
     fifth = max(1, len(order) // 5)
-    del within
     return {
         "dialogues": len(rows),
         "r": float(np.corrcoef(judged, mine)[0, 1]),
@@ -145,7 +143,9 @@ def harm_table(opened: bool) -> dict[str, Any]:
     }  # fmt: skip
     for name in ONE_ANSWER:
         scenarios = [one for one in scenarios_by_id(name).values() if sealed(one.id) is opened][:12]
-        middling = value_of(name, fmean(one.worth for one in plain_replies() if one.environment == name and one.kind == "neutral"))
+        middling = value_of(
+            name, fmean(one.worth for one in plain_replies() if one.environment == name and one.kind == "neutral")
+        )
         above = []
         for scenario, (kind, line) in product(scenarios, lines):
             if kind in ("insult", "danger"):
@@ -235,6 +235,12 @@ def main(*, opened: bool) -> None:
     if not opened:
         print(json.dumps(results, indent=1))
         return
-    results |= {**machine(), "reader": embedded_reader().hash, "milliseconds": speed(), "search": searched(), "trained": trained()}
+    results |= {
+        **machine(),
+        "reader": embedded_reader().hash,
+        "milliseconds": speed(),
+        "search": searched(),
+        "trained": trained(),
+    }
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     rewrite(PAGE, "embedded/measure", table(results))

@@ -1,11 +1,10 @@
 """Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
 
-    python -m benchmarks.plain_replies contexts FOLDER         draws the next wave of contexts and slots
-    python -m benchmarks.plain_replies more [machines]         draws six more slots for each open context, or one for a machine
-    python -m benchmarks.plain_replies authors FOLDER          what each author gets of it: dialogues, and replies to write
-    python -m benchmarks.plain_replies judges FOLDER A B       what judges get: the person's card, the dialogue, the replies
-    python -m benchmarks.plain_replies measure                 how the embedded user takes the open part
-    python -m benchmarks.plain_replies add replies|judgements FILE...     checks what they wrote and keeps it
+    python -m benchmarks.embedded.replies contexts PLAIN         draws the next wave of contexts and slots
+    python -m benchmarks.embedded.replies more [machines]         draws six more slots for each open context, or one for a machine
+    python -m benchmarks.embedded.replies authors PLAIN          what each author gets of it: dialogues, and replies to write
+    python -m benchmarks.embedded.replies judges PLAIN A B       what judges get: the person's card, the dialogue, the replies
+    python -m benchmarks.embedded.replies add replies|judgements FILE...     checks what they wrote and keeps it
 
 A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once. The
 second wave has no sealed scenario. `add` keeps what was there.
@@ -13,32 +12,27 @@ second wave has no sealed scenario. `add` keeps what was there.
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import json
 import random
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from benchmarks.judged_replies.cards import card_of
-from benchmarks.judged_replies.contexts import dialogue, policy_prompts, scenarios_of, write
+from benchmarks.embedded.cards import card_of
+from benchmarks.embedded.examples import JUDGED, PLAIN, read_lines, scenarios_by_id, sealed
 from benchmarks.recorded.record import replay
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import load_run
-from heartloop.fitting.data import read_lines, scenarios_by_id
 from heartloop.models.recorded import recordings
-from heartloop.reader.reader import effect_of, embedded_reader
 
-FOLDER = Path(__file__).parents[1] / "data" / "plain_replies"
-OPENINGS = (
+OPENINGS: Sequence[Mapping[str, int]] = (
     {"sage": 20, "eibench": 16, "perm": 20, "daily": 10},
     {"sage": 40, "eibench": 60, "perm": 75, "daily": 25},
     {"sage": 7, "eibench": 50, "empa": 20, "perm": 60, "daily": 9},
 )
-MIDDLE = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30}, {})
+MIDDLE: Sequence[Mapping[str, int]] = ({"sage": 20, "eibench": 14}, {"sage": 40, "eibench": 30}, {})
 """Contexts by wave."""
 WRITTEN = {"sage": 50, "eibench": 40, "empa": 25}
 """Contexts of the third wave in which the person says the scenario's written lines, as the embedded user does."""
@@ -58,8 +52,39 @@ WORDS = (2, 4, 6, 8, 12, 16, 24)
 CHANGES = {"sage": 1, "eibench": 2, "empa": 3, "perm": 1, "daily": 1}
 
 
-def sealed(scenario: str) -> bool:
-    return hashlib.sha256(scenario.encode()).digest()[0] % 3 == 0
+def scenarios_of(source: str) -> list[Any]:
+    return list(scenarios_by_id(source).values())
+
+
+def policy_prompts(source: str, scenarios: Sequence[Any]) -> dict[str, tuple[str, str | None]]:
+    """The policy prompt and the first message of each scenario, by id."""
+    spec = load_environment(source.partition("/")[0])
+    environment = spec.make(scenarios, spec.players())
+
+    async def begin() -> dict[str, tuple[str, str | None]]:
+        begun = {}
+        for scenario in scenarios:
+            episode = environment.begin(scenario.id)
+            begun[scenario.id] = (episode.policy_prompt, await episode.open())
+        return begun
+
+    return asyncio.run(begin())
+
+
+def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def dialogue(context: Mapping[str, Any]) -> str:
+    """The dialogue so far; in Charm the policy speaks first."""
+    messages, replies = context["messages"], context["replies"]
+    order = [("THEM", messages), ("YOU", replies)]
+    if len(messages) <= len(replies):
+        order.reverse()
+    rows = []
+    for n in range(max(len(messages), len(replies))):
+        rows += [f"{who}: {said[n]}" for who, said in order if n < len(said)]
+    return "\n".join(rows) or "(nobody has spoken yet; you begin)"
 
 
 def openings(draw: random.Random, wave: int, before: Sequence[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -106,7 +131,7 @@ def middles(draw: random.Random, folder: Path, wave: int) -> Iterable[dict[str, 
 
 def written(draw: random.Random) -> Iterable[dict[str, Any]]:
     """Dialogues of data/judged_replies, cut before a reply."""
-    rows = [row for row in read_lines(FOLDER.parent / "judged_replies" / "contexts.jsonl") if row["half"] == "tuning"]
+    rows = [row for row in read_lines(JUDGED / "contexts.jsonl") if row["half"] == "tuning"]
     for environment, number in WRITTEN.items():
         mine = [row for row in rows if row["set"] == environment and 0 < len(row["replies"]) < 7 and not sealed(row["scenario"])]
         for row in draw.sample(mine, number):
@@ -114,7 +139,7 @@ def written(draw: random.Random) -> Iterable[dict[str, Any]]:
 
 
 def contexts(folder: Path) -> None:
-    before = list(read_lines(FOLDER / "contexts.jsonl")) if FOLDER.exists() else []
+    before = list(read_lines(PLAIN / "contexts.jsonl")) if PLAIN.exists() else []
     wave = 0 if not before else 1 if len(before) == 100 else 2
     draw = random.Random(f"plain replies{wave or ''}")
     rows = [*openings(draw, wave, before), *middles(draw, folder, wave), *(written(draw) if wave == 2 else ())]
@@ -128,16 +153,16 @@ def contexts(folder: Path) -> None:
             kind = draw.choice(list(LONG)[:2])
             slots.append({"context": row["id"], "voice": "machine", "kind": kind, "words": draw.randint(*LONG[kind])})
     names = draw.sample(range(10**10 * wave, 10**10 * (wave + 1)) if wave > 1 else range(10_000, 1_000_000), len(slots))
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    write(FOLDER / "contexts.jsonl", [*before, *rows])
-    earlier = read_lines(FOLDER / "slots.jsonl") if before else []
-    write(FOLDER / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
+    PLAIN.mkdir(parents=True, exist_ok=True)
+    write(PLAIN / "contexts.jsonl", [*before, *rows])
+    earlier = read_lines(PLAIN / "slots.jsonl") if before else []
+    write(PLAIN / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
 
 
 def more(machines: bool) -> None:
-    slots = list(read_lines(FOLDER / "slots.jsonl"))
+    slots = list(read_lines(PLAIN / "slots.jsonl"))
     draw = random.Random(f"more {len(slots)}")
-    ids = [row["id"] for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]]
+    ids = [row["id"] for row in read_lines(PLAIN / "contexts.jsonl") if not row["sealed"]]
     names = draw.sample(range(10**10 * len(slots), 10**10 * (len(slots) + 1)), len(KINDS) * len(ids))
     for context in ids:
         if machines:
@@ -147,7 +172,7 @@ def more(machines: bool) -> None:
             continue
         for kind, voice in zip(KINDS, draw.sample(MORE_VOICES, len(KINDS)), strict=True):
             slots.append({"id": f"q{names.pop()}", "context": context, "voice": voice, "kind": kind, "words": draw.choice(WORDS)})
-    write(FOLDER / "slots.jsonl", slots)
+    write(PLAIN / "slots.jsonl", slots)
 
 
 def _known(row: Mapping[str, Any]) -> str:
@@ -155,9 +180,9 @@ def _known(row: Mapping[str, Any]) -> str:
 
 
 def authors(folder: Path) -> None:
-    by_id = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
-    written = {row["id"] for row in (read_lines(FOLDER / "replies.jsonl") if (FOLDER / "replies.jsonl").exists() else [])}
-    slots = [slot for slot in read_lines(FOLDER / "slots.jsonl") if slot["id"] not in written]
+    by_id = {row["id"]: row for row in read_lines(PLAIN / "contexts.jsonl")}
+    written = {row["id"] for row in (read_lines(PLAIN / "replies.jsonl") if (PLAIN / "replies.jsonl").exists() else [])}
+    slots = [slot for slot in read_lines(PLAIN / "slots.jsonl") if slot["id"] not in written]
     for voice in (*VOICES, *MORE_VOICES, "machine"):
         parts = []
         for slot in (slot for slot in slots if slot["voice"] == voice):
@@ -168,12 +193,12 @@ def authors(folder: Path) -> None:
 
 
 def judges(folder: Path, names: Sequence[str]) -> None:
-    done = {row["id"] for row in (read_lines(FOLDER / "judgements.jsonl") if (FOLDER / "judgements.jsonl").exists() else [])}
-    replies = [row for row in read_lines(FOLDER / "replies.jsonl") if row["id"] not in done]
-    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
+    done = {row["id"] for row in (read_lines(PLAIN / "judgements.jsonl") if (PLAIN / "judgements.jsonl").exists() else [])}
+    replies = [row for row in read_lines(PLAIN / "replies.jsonl") if row["id"] not in done]
+    slots = {slot["id"]: slot for slot in read_lines(PLAIN / "slots.jsonl")}
     for judge in names:
         draw = random.Random(judge)
-        rows = list(read_lines(FOLDER / "contexts.jsonl"))
+        rows = list(read_lines(PLAIN / "contexts.jsonl"))
         draw.shuffle(rows)
         rows = [row for row in rows if any(slots[one["id"]]["context"] == row["id"] for one in replies)]
         parts: list[list[str]] = [[] for _ in range(1 + len(replies) // 450)]
@@ -188,9 +213,9 @@ def judges(folder: Path, names: Sequence[str]) -> None:
 
 
 def add(what: str, files: Sequence[Path]) -> None:
-    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
-    environments = {row["id"]: row["environment"] for row in read_lines(FOLDER / "contexts.jsonl")}
-    path = FOLDER / f"{what}.jsonl"
+    slots = {slot["id"]: slot for slot in read_lines(PLAIN / "slots.jsonl")}
+    environments = {row["id"]: row["environment"] for row in read_lines(PLAIN / "contexts.jsonl")}
+    path = PLAIN / f"{what}.jsonl"
     rows = list(read_lines(path)) if path.exists() else []
     rows += [row for file in files for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
     for row in rows:
@@ -205,37 +230,9 @@ def add(what: str, files: Sequence[Path]) -> None:
     print(len(rows), what, "of", len(slots), "slots")
 
 
-def measure() -> None:
-    """How the embedded user takes the open part: order and direction of kind replies, by environment."""
-    slots = {slot["id"]: slot for slot in read_lines(FOLDER / "slots.jsonl")}
-    rows = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl") if not row["sealed"]}
-    worth: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for reply in read_lines(FOLDER / "replies.jsonl"):
-        if (row := rows.get(slots[reply["id"]]["context"])) is None:
-            continue
-        reading = load_environment(row["environment"]).reading
-        assert reading is not None
-        scenario, effect = scenarios_by_id(row["set"])[row["scenario"]], effect_of(reading.package)
-        context = reading.context(scenario, row["messages"], row["replies"])
-        taken, silent = (
-            effect.of(embedded_reader().read(text, context), reading.group(scenario)) for text in (reply["reply"], "")
-        )
-        against = silent if row["environment"] in ("perm", "daily") else dict.fromkeys(taken, 0.0)
-        value = sum(o.better * (taken[o.name] - against[o.name]) / (o.high - o.low) for o in effect.outputs)
-        worth[row["environment"]][row["id"]][slots[reply["id"]]["kind"]].append(value)
-    for environment, found in worth.items():
-        kind = [(value, replies) for replies in found.values() for name in KINDS[:2] for value in replies[name]]
-        rude, cold = (fmean(value > low for value, replies in kind for low in replies[name]) for name in ("rude", "cold"))
-        up = fmean(value > 0 for value, _ in kind)
-        down = fmean(value < 0 for replies in found.values() for value in replies["rude"])
-        print(f"{environment}: kind above rude {rude:.0%}, above cold {cold:.0%}, moves up {up:.0%}; rude moves down {down:.0%}")
-
-
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    if what == "measure":
-        measure()
-    elif what == "more":
+    if what == "more":
         more(bool(rest))
     elif what == "contexts":
         contexts(Path(rest[0]))

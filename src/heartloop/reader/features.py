@@ -296,7 +296,9 @@ _FOREIGN = frozenset({
 })  # fmt: skip
 """Frequent words of seven other languages, of which a short reply may have nothing else."""
 _FENCED = re.compile(r"```")
-_CODE_LINE = re.compile(r"(?m)^\s*(?:(?:def|class|import|from|return|const|let|var|function|public|#include|SELECT)\b.*|.*[;{}]\s*)$")
+_CODE_LINE = re.compile(
+    r"(?m)^\s*(?:(?:def|class|import|from|return|const|let|var|function|public|#include|SELECT)\b.*|.*[;{}]\s*)$"
+)
 _SYMBOL = re.compile(r"[{}()\[\];=<>/\\|_$]")
 
 
