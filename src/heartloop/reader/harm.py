@@ -1,6 +1,6 @@
 """The rule for plain harm: replies that insult, and replies that urge or approve harm, recognised by patterns (`harm.toml`).
 
-It is for plain cases, where a statistical reader has too few words. It misses harm rather than flag a good reply.
+It is for plain cases, where a statistical reader has too few words; it rather misses harm than flags a good reply.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from heartloop.core.system import packaged_table
 
 _ASCII = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "…": "."})
-_QUOTED = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']+'(?!\w)|[^\w'\".!?;,\n]+")
+_LEFT_OUT = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']+'(?!\w)|[^\w'\".!?;,\n]+")
 _SHORT = {"u": "you", "ur": "your", "r": "are", "n": "and", "dont": "don't"}
 _SHORT_WORD = re.compile(rf"\b(?:{'|'.join(_SHORT)})\b")
 _SENTENCE = re.compile(r"([^.!?;\n]+)([.!?;\n]*)")
 _HEAD = re.compile(r"^\(\?:([^()]+)\)(?![?*+{])(.*)")
-"""Words that begin a pattern: each gets a pattern of its own, since `re` skips quickly those with another first letter."""
+"""Words that begin a pattern. Each gets its own, since `re` soon skips those with another first letter."""
 
 
 class _Patterns(NamedTuple):
@@ -48,7 +48,7 @@ def _compiled() -> tuple[_Patterns, _Patterns, re.Pattern[str], re.Pattern[str],
 
 def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
     danger, insult, bare, guard, third = _compiled()
-    text = _SHORT_WORD.sub(lambda word: _SHORT[word[0]], _QUOTED.sub(" ", reply.lower().translate(_ASCII)))
+    text = _SHORT_WORD.sub(lambda word: _SHORT[word[0]], _LEFT_OUT.sub(" ", reply.lower().translate(_ASCII)))
     sentences = [(words.strip(" ,'\""), "?" in mark) for words, mark in _SENTENCE.findall(text)]
 
     def guarded(pattern: re.Pattern[str]) -> bool:
