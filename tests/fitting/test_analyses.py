@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
 
+from benchmarks.embedded.analyses import fit_analyses, read_analyses
 from heartloop.environments.perm.users import RESONATION
 from heartloop.environments.records import half_of
-from heartloop.fitting.analyses import JudgedAnalysis, fit_analyses, read_analyses
-
-FOLDER = Path(__file__).parents[2] / "data" / "judged_replies"
 
 
-@pytest.fixture(scope="module")
-def analyses() -> list[JudgedAnalysis]:
-    return read_analyses(FOLDER)
-
-
-def test_the_shipped_weights_are_those_of_the_data(analyses: list[JudgedAnalysis]) -> None:
+def test_the_shipped_weights_are_those_of_the_data() -> None:
+    analyses = read_analyses()
     assert {half_of(one.scenario.id) for one in analyses} == {"tuning"}
     model = fit_analyses(analyses)
     assert model.card == RESONATION.model.card
@@ -27,7 +18,7 @@ def test_the_shipped_weights_are_those_of_the_data(analyses: list[JudgedAnalysis
         assert np.allclose(model.predict(one.text, one.context), RESONATION.model.predict(one.text, one.context), atol=0.05)
 
 
-def test_the_card_has_agreement_on_scenarios_that_were_not_seen(analyses: list[JudgedAnalysis]) -> None:
+def test_the_card_has_agreement_on_scenarios_that_were_not_seen() -> None:
     held_out = RESONATION.model.card["held_out"]
     assert held_out["r"] > abs(held_out["length_r"])
     means = [held_out["mean_by_level"][str(level)] for level in (1, 3, 5)]

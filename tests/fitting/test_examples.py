@@ -1,126 +1,157 @@
-"""The judged replies, and how they become examples."""
+"""What the embedded user is fitted on and tested with: nothing sealed, and worths worked by hand."""
 
 from __future__ import annotations
 
-from collections import Counter
-from importlib import resources
-from pathlib import Path
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
 
-from benchmarks.judged_replies.assignments import VOICES
-from benchmarks.judged_replies.card import explained
-from benchmarks.judged_replies.collect import problems_of_judgement
-from benchmarks.judged_replies.contexts import FOLDER
-from benchmarks.judged_replies.seal import hashes
-from heartloop.core.errors import InputError
-from heartloop.environments.reading import LearnedReading
+from benchmarks.embedded.examples import (
+    JUDGED,
+    PLAIN,
+    Example,
+    aspects,
+    one_liners,
+    plain_replies,
+    read_lines,
+    readings,
+    recorded,
+    sealed,
+    worth_of,
+)
+from benchmarks.embedded.fit import COSTS, OTHERS_COST, RECORDED_COST, cost_of, fit, folds_of
+from benchmarks.embedded.measure import plain_table, value_of
 from heartloop.environments.records import half_of
-from heartloop.environments.registry import load_environment
-from heartloop.environments.spec import EnvironmentSpec
-from heartloop.fitting.data import read_examples, read_lines, standardised
-from heartloop.fitting.embedded import TRAINED, UNFITTED_VOICES
-
-CONTEXTS = {row["id"]: row for row in read_lines(FOLDER / "contexts.jsonl")}
-REPLIES = {row["id"]: row for row in read_lines(FOLDER / "replies.jsonl")}
-JUDGEMENTS = read_lines(FOLDER / "judgements.jsonl")
-NOBODY = {"baseline", "attack", "generic", "smollm2", "search", *TRAINED}
+from heartloop.reader.features import Context
 
 
-def reading_of(spec: EnvironmentSpec) -> LearnedReading:
-    assert spec.reading is not None
-    return spec.reading
+@pytest.fixture(scope="module")
+def plain() -> list[Example]:
+    return plain_replies()
 
 
-class TestContexts:
-    def test_a_concern_is_unsaid_until_a_beat_about_it_was_said(self) -> None:
-        sage = load_environment("sage")
-        scenario = sage.load("support")[0]
-        beat = scenario.beats[-1]
-        text = next(concern.text for concern in scenario.concerns if concern.key == beat.concern)
-        before = reading_of(sage).context(scenario, [scenario.first_message], [])
-        after = reading_of(sage).context(scenario, [scenario.first_message, beat.text], ["Go on."])
-        assert any(line.startswith(text) for line in before.unsaid)
-        assert not any(line.startswith(text) for line in after.unsaid)
-        assert after.messages[-1] == beat.text
-        assert after.replies == ("Go on.",)
-        assert after.sore == tuple(scenario.background.sinks)
+class TestSealed:
+    def test_a_scenario_is_sealed_by_the_hash_of_its_id(self) -> None:
+        names = [f"scenario-{n}" for n in range(600)]
+        assert [sealed(name) for name in names] == [
+            int(hashlib.sha256(name.encode()).hexdigest()[:2], 16) % 3 == 0 for name in names
+        ]
+        assert 150 < sum(map(sealed, names)) < 250
+        assert all(row["sealed"] is sealed(row["scenario"]) for row in read_lines(PLAIN / "contexts.jsonl"))
 
-    def test_a_scene_gives_its_demand_its_ways_and_its_wrongs(self) -> None:
-        eibench = load_environment("eibench")
-        scenes = {scenario.scene: scenario for scenario in eibench.load("test")}
-        contexts = {name: reading_of(eibench).context(scenario, [], []) for name, scenario in scenes.items()}
-        assert {name for name, context in contexts.items() if context.demand} == {"defense"}
-        assert {name for name, context in contexts.items() if context.wrongs} == {"repair"}
-        assert contexts["charm"].known == tuple(scenes["charm"].model.knows)
+    def test_nothing_sealed_is_read(self, plain: Sequence[Example]) -> None:
+        open_contexts = {row["id"] for row in read_lines(PLAIN / "contexts.jsonl") if not row["sealed"]}
+        assert plain
+        assert {one.where for one in plain} <= open_contexts
+        assert not any(sealed(one.scenario) for one in plain)
+        dialogues = recorded()
+        assert dialogues
+        assert not any(sealed(one.scenario) for one in dialogues)
+        assert {one.scenario for dialogue in dialogues for one in dialogue.replies} <= {one.scenario for one in dialogues}
+        lines = read_lines(PLAIN / "one_liners.jsonl")
+        assert list(one_liners()) == [(row["kind"], row["line"]) for row in lines if not row["sealed"]]
 
-    def test_a_note_that_bears_on_today_is_known_and_the_others_hurt(self) -> None:
-        daily = load_environment("daily")
-        scenario = next(s for s in daily.load() if {m.bearing for m in s.dialogue_memory} >= {"bears", "overtaken"})
-        context = reading_of(daily).context(scenario, [scenario.query], [])
-        for note in scenario.dialogue_memory:
-            assert (note.text in context.known) == (note.bearing == "bears") != (note.text in context.sore)
+    def test_aspects_are_those_of_open_scenarios_of_the_tuning_half(self) -> None:
+        contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl")}
+        used = [row for row in contexts.values() if half_of(row["scenario"]) == "tuning" and not sealed(row["scenario"])]
+        replies = {row["reply"] for row in read_lines(JUDGED / "replies.jsonl") if contexts[row["context"]] in used}
+        assert {one.reply for one in aspects()} <= replies
 
 
-class TestData:
-    def test_every_reply_has_a_context_and_every_judgement_a_reply(self) -> None:
-        slots = {row["id"] for row in read_lines(FOLDER / "slots.jsonl")}
-        for name, reply in REPLIES.items():
-            assert reply["context"] in CONTEXTS
-            assert name in slots or reply["voice"] in NOBODY
-            assert reply["reply"].strip() or reply["voice"] in NOBODY
-        for row in JUDGEMENTS:
-            assert row["environment"] == CONTEXTS[REPLIES[row["id"]]["context"]]["environment"]
-            assert not problems_of_judgement(row, row["environment"]), row["id"]
-        assert len({(row["id"], row["judge"]) for row in JUDGEMENTS}) == len(JUDGEMENTS)
+class TestWorths:
+    @pytest.mark.parametrize(
+        ("name", "outputs", "worth"),
+        [
+            ("sage", [2.5], 0.25),
+            ("eibench", [-3.0, 5.0], 0.4),  # the mean of both gains
+            ("empa", [1.0, 0.5, 0.0], 0.3),
+            ("empa", [2.0, 3.0, 2.0], 0.8),  # 4 and more is the most
+            ("daily", [1.0, 1.0, 1.5, 1.0, 1.0, 1.0], -0.05),
+            ("daily", [5.0] * 6, 1.0),
+            ("perm", [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0], -0.5),
+            # 0.3 each for the levels, 0.08 for each of five marks: between the second and the third row of its levels
+            ("perm", [1.8, 2.45, 8.0, 9.0, 11.0, 12.0, 10.5], 0.25),
+        ],
+    )
+    def test_a_worth_of_a_judges_numbers(self, name: str, outputs: Sequence[float], worth: float) -> None:
+        assert worth_of(name, outputs) == pytest.approx(worth)
 
-    def test_a_context_has_as_many_earlier_replies_as_turns(self) -> None:
-        for context in CONTEXTS.values():
-            assert len(context["replies"]) == context["turn"]
-            assert half_of(context["scenario"]) == context["half"]
+    @pytest.mark.parametrize("name", ["sage", "eibench", "perm", "daily"])
+    def test_it_is_the_inverse_of_the_change(self, name: str) -> None:
+        mine = readings()[name]
+        for worth in np.linspace(mine.worths[0], mine.worths[-1], 7):
+            change = list(mine.change(None, float(worth)).values())
+            assert worth_of(name, change) == pytest.approx(worth)
 
-    def test_the_sealed_part_has_its_own_voices_and_scenarios(self) -> None:
-        sealed = {c["scenario"] for c in CONTEXTS.values() if c["half"] == "held-out"}
-        assert not sealed & {c["scenario"] for c in CONTEXTS.values() if c["half"] == "tuning"}
-        for half, voices in VOICES.items():
-            mine = {r["voice"] for r in REPLIES.values() if CONTEXTS[r["context"]]["half"] == half}
-            assert mine - NOBODY - set(UNFITTED_VOICES) == set(voices)
-
-    def test_the_sealed_part_is_the_committed_one(self) -> None:
-        committed = dict(line.split()[::-1] for line in (FOLDER / "SEALED.sha256").read_text().splitlines())
-        assert hashes() == committed
-
-
-class TestExamples:
-    def test_an_example_is_the_mean_of_its_judgements(self) -> None:
-        examples = {example.id: example for example in read_examples(FOLDER, "tuning")}
-        twice = next(name for name, n in Counter(row["id"] for row in JUDGEMENTS).items() if n == 2 and name in examples)
-        rows = [row for row in JUDGEMENTS if row["id"] == twice]
-        assert examples[twice].judges == 2
-        assert examples[twice].change.tolist() == [sum(pair) / 2 for pair in zip(*(row["change"] for row in rows), strict=True)]
-        assert examples[twice].reply == REPLIES[twice]["reply"]
-        assert all(CONTEXTS[REPLIES[name]["context"]]["half"] == "tuning" for name in examples)
-
-    def test_voice_and_length_explain_little(self) -> None:
-        """The design asks for less than 5 %."""
-        written = [example for example in read_examples(FOLDER, "tuning") if example.tier != "none"]
-        assert explained(written) < 0.05
-
-    def test_values_are_standardised_by_environment(self) -> None:
-        examples = read_examples(FOLDER, "tuning")
-        values = standardised(examples, lambda example: float(example.aspects[0]) + 10 * (example.environment == "sage"))
-        mine = np.array([example.environment == "sage" for example in examples])
-        assert abs(values[mine].mean()) < 1e-9
-        assert values[mine].std() == pytest.approx(1.0)
-
-    def test_a_folder_without_data_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"contexts\.jsonl"):
-            read_examples(tmp_path, "tuning")
+    def test_an_example_is_the_mean_of_its_judgements(self, plain: Sequence[Example]) -> None:
+        judged = defaultdict(list)
+        for row in read_lines(PLAIN / "judgements.jsonl"):
+            judged[row["id"]].append(row)
+        slots = {row["id"]: row for row in read_lines(PLAIN / "slots.jsonl")}
+        texts = {row["id"]: row["reply"] for row in read_lines(PLAIN / "replies.jsonl")}
+        example = next(one for one in plain if one.environment == "sage")
+        [name] = [name for name, text in texts.items() if (slots[name]["context"], text) == (example.where, example.reply)]
+        assert example.worth == pytest.approx(np.mean([row["change"][0] for row in judged[name]]) / 10)
+        assert example.insults == np.mean([row["insult"] for row in judged[name]])
+        assert example.kind == slots[name]["kind"]
 
 
-def test_the_counsellor_answers_lines_of_held_out_scenarios() -> None:
-    """One reply for a line, none of tuning scenarios."""
-    rows = read_lines(Path(str(resources.files("heartloop.models.baselines"))) / "written" / "counsellor.jsonl")
-    assert all(half_of(row["scenario"]) == "held-out" and row["reply"].strip() for row in rows)
-    assert len({(row["scenario"], row["line"]) for row in rows}) == len(rows)
+def examples(environment: str, kinds: Iterable[str], where: str = "p1", scenario: str = "s") -> list[Example]:
+    return [Example(environment, scenario, kind, where, "Oh.", Context(()), 0.0, 0.0, 0.0) for kind in kinds]
+
+
+class TestFit:
+    def test_kind_replies_cost_most_among_plain_ones_and_recorded_ones_have_their_own_cost(self) -> None:
+        specific, rude, cold = examples("sage", ("specific", "rude", "cold"))
+        assert (cost_of(specific), cost_of(rude), cost_of(cold)) == (COSTS["specific"], COSTS["rude"], OTHERS_COST)
+        assert cost_of(rude._replace(insults=np.nan)) == RECORDED_COST
+
+    def test_no_fold_predicts_a_scenario_that_it_saw(self) -> None:
+        names = np.array([f"s{n % 12}" for n in range(60)])
+        folds = folds_of(list(names))
+        assert np.sum([test for _, test in folds], axis=0).tolist() == [1] * 60
+        assert not any(set(names[train]) & set(names[test]) for train, test in folds)
+
+    def test_a_reader_fitted_on_a_part_learns_kind_from_rude(
+        self, plain: Sequence[Example], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        nothing_said = plain[0]._replace(reply="...")
+        parts = {
+            "plain_replies": [nothing_said, *plain[::30]],
+            "recorded": [],
+            "one_liners": [*one_liners()][::3],
+            "aspects": aspects()[::30],
+        }
+        for name, part in parts.items():
+            monkeypatch.setattr(f"benchmarks.embedded.fit.{name}", lambda part=part: part)
+        monkeypatch.setattr("benchmarks.embedded.fit.LANDMARKS", 50)
+        model, held_out, used = fit()
+        assert len(held_out) == len(used)
+        assert nothing_said not in used
+        assert np.isfinite(held_out).all()
+        by_kind = {kind: held_out[[one.kind == kind for one in used]].mean() for kind in ("specific", "rude")}
+        assert by_kind["specific"] > by_kind["rude"]
+        card = model.linear.card
+        assert set(card["lean"]) == set(readings())
+        assert all(0 <= value <= 0.3 for value in card["lean"].values())
+        assert len(model.landmarks.points) == 50
+
+
+def test_order_and_direction_are_shares_of_pairs_and_of_replies() -> None:
+    """Two contexts: pairs are within one; a tie is no order, and what equals silence moves nowhere."""
+    first = examples("sage", ("specific", "plain", "rude", "cold"))
+    second = examples("sage", ("plain", "rude"), where="p2")
+    table = plain_table([*first, *second], [3.0, 0.0, -1.0, 3.0, 1.0, 1.0])["sage"]
+    assert (table["contexts"], table["replies"]) == (2, 6)
+    assert table["kind above rude"] == pytest.approx(2 / 3)
+    assert table["kind above cold"] == 0.0
+    assert table["kind moves up"] == pytest.approx(2 / 3)
+    assert table["rude moves down"] == 0.5
+
+
+def test_in_environments_of_one_answer_a_user_sees_whole_grades() -> None:
+    assert value_of("sage", 0.123) == pytest.approx(0.123)
+    assert value_of("daily", 0.0) == value_of("daily", 0.01) < value_of("daily", 0.3)

@@ -117,7 +117,7 @@ def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> No
 
     other = run(tmp_path / "other")
     written(other, [altered(one) for one in list(read_transcripts(other / "transcripts.jsonl"))])
-    assert (read_rows([other]).design.kernel == rows.design.kernel).all()
+    assert (read_rows([other]).design.matrix != rows.design.matrix).nnz == 0
 
 
 def test_wrong_runs_are_refused(tmp_path: Path) -> None:

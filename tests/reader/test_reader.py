@@ -1,4 +1,4 @@
-"""From what the model gives to a reading: the rules, by a reader whose model says what a test gives it; and the shipped reader."""
+"""From what a model gives to a reading: the rules, by a model that gives what a test says; and the shipped reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.environments.registry import specs
-from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS, STRATEGIES
+from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import COUNTS, Context, FeatureLayout
 from heartloop.reader.model import Landmarks, LinearModel, ReaderModel, WordTable
 from heartloop.reader.reader import (
@@ -47,8 +47,9 @@ def reader(**given: float) -> EmbeddedReader:
     return EmbeddedReader(ReaderModel(linear, WordTable(("a",), np.ones((1, 1), np.int8)), landmarks))
 
 
-def worth(reply: str, context: Context = CONTEXT, **given: float) -> float:
-    return reader(**given).read(reply, context).worth["sage"]
+def worth(reply: str, value: float, context: Context = CONTEXT, **given: float) -> float:
+    """In SAGE, where the model gives this value."""
+    return reader(worth_sage=value, **given).read(reply, context).worth["sage"]
 
 
 class TestWorth:
@@ -58,14 +59,14 @@ class TestWorth:
         assert (read.words, read.floor, read.silent, read.unread) == (50, "", False, "")
 
     def test_short_replies_gain_what_leans_to_them_as_far_as_the_words_are_their_own(self) -> None:
-        assert worth("That is a long wait.", worth_sage=0.3) == pytest.approx(0.3 + 0.2)
-        assert worth(" ".join(LONG.split()[:30]), worth_sage=0.3) == pytest.approx(0.3 + 0.2 / 2)  # half way from 20 to 40
-        assert worth("Hm, since the funeral.", worth_sage=0.3) == pytest.approx(0.3 + 0.2 / 4)  # three of four words are copied
-        assert worth("I keep the phone on the windowsill.", worth_sage=0.3) == pytest.approx(0.3)
+        assert worth("That is a long wait.", 0.3) == pytest.approx(0.3 + 0.2)
+        assert worth(" ".join(LONG.split()[:30]), 0.3) == pytest.approx(0.3 + 0.2 / 2)  # half way from 20 to 40
+        assert worth("Hm, since the funeral.", 0.3) == pytest.approx(0.3 + 0.2 / 4)  # three of four words are copied
+        assert worth("I keep the phone on the windowsill.", 0.3) == pytest.approx(0.3)
 
     def test_it_stays_in_range(self) -> None:
-        assert worth("Oh.", worth_sage=0.95) == 1.0
-        assert worth("Oh.", worth_sage=-1.4) == -1.0
+        assert worth("Oh.", 0.95) == 1.0
+        assert worth("Oh.", -1.4) == -1.0
 
     @pytest.mark.parametrize("reply", ["", "   ", "...", "🙂", "—"])
     def test_a_reply_without_words_is_silence(self, reply: str) -> None:
@@ -95,8 +96,8 @@ class TestFloors:
         self, reply: str, given: dict[str, float], floor: str, most: float
     ) -> None:
         assert reader(**given).read(reply, CONTEXT).floor == floor
-        assert worth(reply, worth_sage=2.0, **given) == most
-        assert worth(reply, worth_sage=-2.0, **given) == -1.0
+        assert worth(reply, 2.0, CONTEXT, **given) == most
+        assert worth(reply, -2.0, CONTEXT, **given) == -1.0
 
     def test_what_was_said_before_is_a_repetition_also_with_other_words_added(self) -> None:
         same = "The phone lies on the windowsill between the plants and does not ring."
@@ -105,8 +106,8 @@ class TestFloors:
             again = CONTEXT._replace(replies=("Go on.", earlier))
             assert reader().read(now, again).floor == "repetition"
             assert reader().read(now, again).again >= 0.7
-            assert worth(now, again, worth_sage=0.9) == REPEATED_WORTH
-            assert worth(now, again, worth_sage=-0.9) < REPEATED_WORTH
+            assert worth(now, 0.9, again) == REPEATED_WORTH
+            assert worth(now, -0.9, again) < REPEATED_WORTH
             assert reader().read(now, CONTEXT).floor == ""
         insult = CONTEXT._replace(replies=("You pathetic idiot.",))
         assert reader().read("You pathetic idiot.", insult).floor == "hostility"
@@ -124,7 +125,12 @@ def test_reasons_are_what_differs_from_usual_and_a_harm_only_where_there_is_some
     reasons = reader().reasons(Reading(aspects, {}, {}))
     found = dict(reasons)
     # danger is at 1 of a usual 2: it has a mark, and less than usual is better
-    assert {name: value for name, value in found.items() if value} == {"warmth": 2.0, "helpful": -1.0, "pressure": -4.0, "danger": 2.0}
+    assert {name: value for name, value in found.items() if value} == {
+        "warmth": 2.0,
+        "helpful": -1.0,
+        "pressure": -4.0,
+        "danger": 2.0,
+    }
     assert found["hostility"] == 0.0
     assert reasons[-1][0] == "pressure"
     assert [value for _, value in reasons] == sorted(found.values(), reverse=True)
@@ -150,13 +156,10 @@ class TestShipped:
         assert np.all((read.aspects >= 0) & (read.aspects <= 4))
         assert all(-1 <= value <= 1 for value in read.worth.values())
         assert set(read.strategies) <= set(STRATEGIES)
-        assert {name for name, value in embedded_reader().reasons(read) if value > 0 and name in HARMFUL_ASPECTS} <= {
-            name for name, mark in zip(ASPECTS, read.aspects, strict=True) if mark >= 1
-        }
 
     def test_it_reads_the_same_in_another_process(self) -> None:
         code = (
-            "import json; from heartloop.reader.reader import embedded_reader as r; from heartloop.reader.features import Context;"
+            "import json; from heartloop.reader.features import Context; from heartloop.reader.reader import embedded_reader as r;"
             "print(json.dumps([r().hash, r().read('Tell me about her.', Context(('Hm.',))).worth]))"
         )
         other = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
