@@ -1,4 +1,4 @@
-"""Fits the embedded user's reader from data/plain_replies, the recorded dialogues and data/judged_replies: `python -m benchmarks.embedded fit`
+"""Fits the embedded user's reader from the data of this repository: `python -m benchmarks.embedded fit`
 
 One ridge regression on hashed n-grams, counts and a kernel to 1,500 of the replies. The worth is fitted on plain replies and
 recorded dialogues; counts have further weights by environment. Errors on kind replies cost most, since they are what most people
@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 
 from benchmarks.embedded.examples import JUDGED, Aspects, Example, aspects, one_liners, plain_replies, readings, recorded
@@ -26,7 +25,7 @@ from heartloop.reader.model import SHARPNESS, Landmarks, ReaderModel, WordTable,
 from heartloop.reader.reader import EMBEDDED_WEIGHTS, WORTH, short_share
 
 LAYOUT = FeatureLayout(bits=15, words=(1, 2), characters=(3, 4, 5))
-ALPHA, LANDMARKS, FOLDS = 8.0, 1_500, 4
+ALPHA, LANDMARKS, FOLDS = 10.0, 1_500, 4
 COSTS: Mapping[str, float] = {"specific": 12.0, "plain": 12.0, "rude": 6.0}
 OTHERS_COST, RECORDED_COST = 4.0, 16.0
 KIND = ("specific", "plain")
@@ -35,7 +34,7 @@ HARMLESS = ("good", "near", "neutral")
 HARM_ALPHA, LINE_COST = 4.0, 3.0
 _TOGETHER: Mapping[str, int] = {"sage": 0, "eibench": 1, "empa": 2, "perm": 3, "daily": 3}
 """Environments with weights of the counts of their own; answers to one message share theirs."""
-_OWN_WEIGHT, _NEAR_WEIGHT, _RIDGE = 0.06, 2.5, 1e-3
+_OWN_WEIGHT, _NEAR_WEIGHT, _RIDGE = 0.06, 1.5, 1e-3
 
 
 class Rows(NamedTuple):

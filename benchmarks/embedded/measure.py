@@ -27,7 +27,6 @@ from benchmarks.embedded.examples import (
     plain_replies,
     read_lines,
     readings,
-    recorded,
     scenarios_by_id,
     scored,
     sealed,
@@ -38,7 +37,7 @@ from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from benchmarks.recorded.record import rejudged, replay
 from heartloop.core.chat import EMBEDDED
-from heartloop.environments.reading import LearnedAppraiser, whole
+from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import load_run
 from heartloop.models.recorded import recordings
@@ -52,9 +51,10 @@ ONE_ANSWER = ("perm", "daily")
 
 
 def value_of(environment: str, worth: float) -> float:
-    """What a user sees of a worth: the change, or in PERM and daily conversation the grades, rounded, as one number."""
-    outputs = list(readings()[environment].change(next(iter(scenarios_by_id(environment).values())), worth).values())
-    return worth_of(environment, list(map(whole, outputs)) if environment in ONE_ANSWER else outputs)
+    """What a worth does to a person: the change, or in PERM and daily conversation the grades, as one number."""
+    return worth_of(
+        environment, list(readings()[environment].change(next(iter(scenarios_by_id(environment).values())), worth).values())
+    )
 
 
 def read_value(example: Example) -> float:
