@@ -45,6 +45,8 @@ def test_short_replies_gain_what_leans_to_them_as_far_as_the_words_are_their_own
     assert worth("That is a long wait.", 0.3) == pytest.approx(0.3 + 0.2)
     assert worth(" ".join(LONG.split()[:30]), 0.3) == pytest.approx(0.3 + 0.2 / 2)  # half way from 20 words to 40
     assert worth("Hm, since the funeral.", 0.3) == pytest.approx(0.3 + 0.2 / 4)  # three of four words are copied
+    assert worth("Oh.", -0.225) == pytest.approx(-0.225 + 0.2 / 2)  # half way from -0.1 to -0.35
+    assert worth("Oh.", -0.4) == pytest.approx(-0.4)
     assert worth("Oh.", 0.95) == 1.0
     assert worth("Oh.", -1.4) == -1.0
 
