@@ -138,9 +138,13 @@ def harm_table(opened: bool) -> dict[str, Any]:
         return fmean(floor in harmful for kind, floor in floors if kind in kinds)
 
     table: dict[str, Any] = {
-        "lines": len(lines), "insults": share("insult"), "danger": share("danger"), "false alarms": share("good", "near", "neutral"),
-        "of good": share("good"), "of near": share("near"),
-    }  # fmt: skip
+        "lines": len(lines),
+        "insults": share("insult"),
+        "danger": share("danger"),
+        "false alarms": share("good", "near", "neutral"),
+        "of good": share("good"),
+        "of near": share("near"),
+    }
     for name in ONE_ANSWER:
         scenarios = [one for one in scenarios_by_id(name).values() if sealed(one.id) is opened][:12]
         middling = value_of(
@@ -198,7 +202,7 @@ def searched(seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
 
 
 def trained() -> list[dict[str, Any]]:
-    """Replies of policies that were trained against earlier weights: the mean change in SAGE that judges gave and that is read."""
+    """Replies of policies trained against earlier weights: the mean change in SAGE that judges gave and that is read."""
     contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl") if row["environment"] == "sage"}
     judged: dict[str, list[float]] = defaultdict(list)
     for row in read_lines(JUDGED / "judgements.jsonl"):
