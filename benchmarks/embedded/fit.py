@@ -22,7 +22,7 @@ from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, features_of, unreadable
 from heartloop.reader.harm import plain_harm
 from heartloop.reader.model import SHARPNESS, Landmarks, ReaderModel, WordTable, WordVectors
-from heartloop.reader.reader import EMBEDDED_WEIGHTS, WORTH, short_share
+from heartloop.reader.reader import EMBEDDED_WEIGHTS, WORTH, leaned, short_share
 
 LAYOUT = FeatureLayout(bits=15, words=(1, 2), characters=(3, 4, 5))
 ALPHA, LANDMARKS, FOLDS = 10.0, 1_500, 4
@@ -102,7 +102,8 @@ def leans(examples: Sequence[Example], rows: Rows, predicted: Floats) -> dict[st
         rude = mine & np.array([one.kind == "rude" for one in examples])
         tried = np.arange(0.0, 0.31, 0.01)
         misses = [
-            (np.mean(predicted[kind] + b * share[kind] <= 0), np.mean(predicted[rude] + b * share[rude] >= 0)) for b in tried
+            (np.mean(leaned(predicted[kind], b * share[kind]) <= 0), np.mean(leaned(predicted[rude], b * share[rude]) >= 0))
+            for b in tried
         ]
         found[name] = round(float(tried[np.argmin([max(pair) for pair in misses])]), 2)
     return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,8 +87,8 @@ class EmbeddedReader:
         counts = features.counts
         again = float(max(counts[_OWN_OVERLAP], counts[_OWN_COPIED]))
         floor = self._floor(reply, values) or ("repetition" if again >= REPEATED else "")
-        lean = short_share(features.tokens) * (1.0 - float(counts[_COPIED_SHARE]))
-        worth = {name: min(float(values[place]) + lean * self._lean[name], _most(floor)) for name, place in self._worths}
+        own = short_share(features.tokens) * (1.0 - float(counts[_COPIED_SHARE]))
+        worth = {name: min(float(leaned(values[place], own * self._lean[name])), _most(floor)) for name, place in self._worths}
         return Reading(
             np.clip(values[self._aspects], 0.0, 4.0),
             {name: min(1.0, max(-1.0, value)) for name, value in worth.items()},
@@ -126,6 +126,11 @@ def short_share(words: int) -> float:
     """
     low, high = SHORT
     return min(1.0, max(0.0, (high - words) / (high - low)))
+
+
+def leaned(worth: NDArray[Any] | np.floating[Any], lean: NDArray[Any] | float) -> NDArray[np.float64]:
+    """A worth with `lean` added, less and less from -0.1 down to -0.35: what is read as bad without doubt stays so."""
+    return np.asarray(worth + lean * np.clip((worth + 0.35) / 0.25, 0.0, 1.0), np.float64)
 
 
 def _most(floor: Floor) -> float:
