@@ -25,6 +25,7 @@ from heartloop.models.recorded import recordings
 from heartloop.reader.features import Context
 
 DATA = Path(__file__).parents[2] / "data"
+JUDGED_AT = "judged"
 PLAIN, JUDGED = DATA / "plain_replies", DATA / "judged_replies"
 
 
@@ -47,8 +48,8 @@ class Example(NamedTuple):
 class Aspects(NamedTuple):
     """A reply with the marks of its judges (`reader.aspects.ASPECTS`) and, where labelled, its strategies."""
 
-    reply: str
-    context: Context
+    example: Example
+    """`where` is `judged`, the kind the tier of its brief."""
     marks: Sequence[float]
     strategies: Sequence[str] | None
 
@@ -172,14 +173,17 @@ def aspects() -> list[Aspects]:
     """The judged replies of open scenarios."""
     contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl") if row["half"] == "tuning"}
     labels = {row["id"]: row["strategies"] for row in reversed(read_lines(JUDGED / "strategies.jsonl"))}
-    judged: dict[str, list[Sequence[float]]] = defaultdict(list)
+    judged: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in read_lines(JUDGED / "judgements.jsonl"):
-        judged[row["id"]].append(row["aspects"])
+        judged[row["id"]].append(row)
     found = []
     for row in read_lines(JUDGED / "replies.jsonl"):
-        at = contexts.get(row["context"])
-        if at is None or sealed(at["scenario"]) or not judged[row["id"]]:
+        at, judgements = contexts.get(row["context"]), judged[row["id"]]
+        if at is None or sealed(at["scenario"]) or not judgements:
             continue
-        before = readings()[at["environment"]].context(scenarios_by_id(at["set"])[at["scenario"]], at["messages"], at["replies"])
-        found.append(Aspects(row["reply"], before, np.mean(judged[row["id"]], axis=0).tolist(), labels.get(row["id"])))
+        name, scenario = at["environment"], scenarios_by_id(at["set"])[at["scenario"]]
+        before = readings()[name].context(scenario, at["messages"], at["replies"])
+        marks, change = (np.mean([one[part] for one in judgements], axis=0).tolist() for part in ("aspects", "change"))
+        example = Example(name, scenario.id, row["tier"], JUDGED_AT, row["reply"], before, worth_of(name, change))
+        found.append(Aspects(example, marks, labels.get(row["id"])))
     return found

@@ -16,7 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
-from benchmarks.embedded.examples import JUDGED, Aspects, Example, aspects, one_liners, plain_replies, readings, recorded
+from benchmarks.embedded.examples import (
+    JUDGED,
+    JUDGED_AT,
+    Aspects,
+    Example,
+    aspects,
+    one_liners,
+    plain_replies,
+    readings,
+    recorded,
+)
 from heartloop.fitting.ridge import COUNTS_WEIGHT, Design, Floats, Mask, design_of, linear_of, predict_folds, solve
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, features_of, unreadable
@@ -27,8 +37,10 @@ from heartloop.reader.reader import EMBEDDED_WEIGHTS, WORTH, leaned, short_share
 LAYOUT = FeatureLayout(bits=15, words=(1, 2), characters=(3, 4, 5))
 ALPHA, LANDMARKS, FOLDS = 10.0, 1_500, 4
 COSTS: Mapping[str, float] = {"specific": 12.0, "plain": 12.0, "rude": 6.0}
-OTHERS_COST, RECORDED_COST = 4.0, 16.0
+OTHERS_COST, RECORDED_COST, JUDGED_COST = 4.0, 16.0, 4.0
 KIND = ("specific", "plain")
+ONE_ANSWER = ("perm", "daily")
+"""Environments whose judged replies have grades that say little about what is worse than silence; they give aspects only."""
 FALSE_ALARMS = 0.01
 HARMLESS = ("good", "near", "neutral")
 HARM_ALPHA, LINE_COST = 4.0, 3.0
@@ -69,12 +81,20 @@ def rows_of(replies: Sequence[tuple[str, Context]], words: WordVectors, candidat
 
 
 def own_columns(examples: Sequence[Example], counts: Any) -> Any:
-    """Counts and a constant by environment, sparse."""
+    """Counts and a constant by environment, then a constant by environment and counts of judged replies, sparse.
+
+    The judges of data/judged_replies, who saw other replies beside, were stricter with what could be said to anybody; their own
+    columns take that up and are left out of the model.
+    """
     names = list(readings())
     place = np.array([_TOGETHER[one.environment] for one in examples])
-    number = np.array([names.index(one.environment) for one in examples])
-    blocks = [counts.multiply((place == n)[:, None]) * (_OWN_WEIGHT / COUNTS_WEIGHT) for n in sorted(set(_TOGETHER.values()))]
-    return hstack([*blocks, csr_matrix(number[:, None] == np.arange(len(names)), dtype=float)], format="csr")
+    number = np.array([names.index(one.environment) for one in examples])[:, None] == np.arange(len(names))
+    judged = np.array([one.where == JUDGED_AT for one in examples])[:, None]
+    scaled = counts * (_OWN_WEIGHT / COUNTS_WEIGHT)
+    blocks = [scaled.multiply((place == n)[:, None]) for n in sorted(set(_TOGETHER.values()))]
+    return hstack(
+        [*blocks, csr_matrix(number * 1.0), csr_matrix(number & judged, dtype=float), scaled.multiply(judged)], format="csr"
+    )
 
 
 def folds_of(scenarios: Sequence[str]) -> list[tuple[Mask, Mask]]:
@@ -84,6 +104,8 @@ def folds_of(scenarios: Sequence[str]) -> list[tuple[Mask, Mask]]:
 
 
 def cost_of(example: Example) -> float:
+    if example.where == JUDGED_AT:
+        return JUDGED_COST
     if np.isnan(example.insults):
         return RECORDED_COST
     return COSTS.get(example.kind, OTHERS_COST)
@@ -110,47 +132,50 @@ def leans(examples: Sequence[Example], rows: Rows, predicted: Floats) -> dict[st
 
 
 def fit() -> tuple[ReaderModel, Floats, list[Example]]:
-    """The reader, and the held-out worth of each example before `lean`."""
+    """The reader, and the held-out worth, before `lean`, of each plain and recorded reply."""
     examples = [*plain_replies(), *(one for dialogue in recorded() for one in dialogue.replies)]
     examples = [one for one in examples if any(map(str.isalnum, one.reply)) and not unreadable(one.reply)]
-    lines, judged = list(one_liners()), aspects()
-    nothing = Context(("",))
+    lines, nothing = list(one_liners()), Context(("",))
+    judged = sorted(aspects(), key=lambda one: one.example.environment in ONE_ANSWER)
+    scored = [*examples, *(one.example for one in judged if one.example.environment not in ONE_ANSWER)]
     words = WordVectors(table := read_table())
-    replies = [(one.reply, one.context) for one in examples] + [(one.reply, one.context) for one in judged]
-    replies += [(line, nothing) for _, line in lines]
-    rows = rows_of(replies, words, len(examples))
-    shared, count = rows.shared, len(examples)
-    own = own_columns(examples, rows.design.matrix[:count, LAYOUT.buckets :])
-    matrix = hstack([shared[:count], own], format="csr")
-    worth = np.array([[one.worth] for one in examples])
-    costs = np.array(list(map(cost_of, examples)))
-    folds = folds_of([one.scenario for one in examples])
-    held_out = predict_folds(matrix, worth, folds, ALPHA, costs)[:, 0]
+    replies = [(one.reply, one.context) for one in (*examples, *(one.example for one in judged))]
+    rows = rows_of([*replies, *((line, nothing) for _, line in lines)], words, len(examples))
+    shared, count, width = rows.shared, len(examples), len(COUNTS)
+
+    own = own_columns(scored, rows.design.matrix[: len(scored), LAYOUT.buckets :])
+    matrix = hstack([shared[: len(scored)], own], format="csr")
+    worth, costs = np.array([[one.worth] for one in scored]), np.array(list(map(cost_of, scored)))
+    kept = np.arange(matrix.shape[1]) < matrix.shape[1] - len(readings()) - width  # what is left are columns of judged replies
+    held_out = np.zeros(count)
+    for train, test in folds_of([one.scenario for one in scored]):
+        mean = worth[train].mean(0)
+        solved = solve(matrix[train], worth[train] - mean, ALPHA, costs[train])
+        mine = np.flatnonzero(test[:count])
+        held_out[mine] = (mean + matrix[mine][:, kept] @ solved[kept])[:, 0]
     mean = worth.mean(0)
     solved = solve(matrix, worth - mean, ALPHA, costs)
 
     marks = np.array([one.marks for one in judged])
-    mine = shared[count : count + len(judged)]
-    of_marks = solve(mine, marks - marks.mean(0), ALPHA)
+    of_judged = shared[count : count + len(judged)]
+    of_marks = solve(of_judged, marks - marks.mean(0), ALPHA)
     usual = (shared[:count] @ of_marks) + marks.mean(0)
-    strategies, cuts, base = _strategies(mine, judged)
+    strategies, cuts, base = _strategies(of_judged, judged)
     of_harm, harm_mean, least = _harms(examples, judged, lines, shared)
 
-    names = list(readings())
-    width = len(COUNTS)
     columns, offsets = [], []
-    for n, name in enumerate(names):
+    for n, name in enumerate(readings()):
         column = solved[: shared.shape[1], 0].copy()
         start = shared.shape[1] + _TOGETHER[name] * width
         column[LAYOUT.buckets : LAYOUT.buckets + width] += solved[start : start + width, 0] * (_OWN_WEIGHT / COUNTS_WEIGHT)
         columns.append(column)
         offsets.append(mean[0] + solved[shared.shape[1] + (max(_TOGETHER.values()) + 1) * width + n, 0])
     weights = np.column_stack([of_marks, strategies, of_harm, *columns])
-    outputs = (*ASPECTS, *STRATEGIES, "insults", "endangers", *(WORTH + name for name in names))
+    outputs = (*ASPECTS, *STRATEGIES, "insults", "endangers", *(WORTH + name for name in readings()))
     offset = np.concatenate([marks.mean(0), base, harm_mean, offsets])
     linear = linear_of(rows.design, weights[: LAYOUT.buckets + width], offset, outputs)
     card: dict[str, Any] = {
-        "replies": count,
+        "replies": len(scored),
         "lean": leans(examples, rows, held_out),
         "least": least,
         "strategies": cuts,

@@ -33,7 +33,7 @@ from benchmarks.embedded.examples import (
     sealed,
     worth_of,
 )
-from benchmarks.embedded.fit import KIND
+from benchmarks.embedded.fit import KIND, ONE_ANSWER
 from benchmarks.machine import machine
 from benchmarks.page import PAGES, rewrite
 from benchmarks.recorded.record import rejudged, replay
@@ -48,7 +48,6 @@ from heartloop.reader.reader import embedded_reader
 RESULTS = Path(__file__).parent.parent / "results" / "embedded_user.json"
 PAGE = PAGES / "embedded_user.md"
 SEARCH_SECONDS = 60
-ONE_ANSWER = ("perm", "daily")
 
 
 def value_of(environment: str, worth: float) -> float:

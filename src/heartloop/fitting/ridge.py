@@ -15,7 +15,7 @@ from heartloop.reader.model import LinearModel
 
 COUNTS_WEIGHT = 0.1
 """Scale of a standardised count beside the n-grams."""
-_STEPS = 150
+_STEPS = 100
 _EXACT = 1e-7
 
 Floats = NDArray[np.float64]
