@@ -12,24 +12,42 @@ from heartloop.core.system import packaged_table
 
 _ASCII = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "…": "."})
 _LEFT_OUT = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']+'(?!\w)|[^\w'\".!?;,\n]+")
-_SHORT = {"u": "you", "ur": "your", "r": "are", "n": "and", "dont": "don't"}
-_SHORT_WORD = re.compile(rf"\b(?:{'|'.join(_SHORT)})\b")
+_WORD = re.compile(r"[\w']+|\?")
 _SENTENCE = re.compile(r"([^.!?;\n]+)([.!?;\n]*)")
-_FIRST_WORDS = re.compile(r"^\(\?:([^()]+)\)(?![?*+{])(.*)")
+
+
+def _by_letter(pattern: str) -> dict[str, str]:
+    """A pattern's ways to begin, by first letter; "" for one that begins otherwise."""
+    if not pattern.startswith("(?:"):
+        letter = pattern[0] if pattern[:1].isalpha() and pattern[1:2] not in ("?", "*") else ""
+        return {letter: pattern.removeprefix(letter)}
+    depth, begin, ways = 0, 3, []
+    for sign in re.finditer(r"\\.|[(|)]", pattern):
+        depth += {"(": 1, ")": -1}.get(sign[0], 0)
+        if (depth, sign[0]) in ((1, "|"), (0, ")")):
+            ways.append(pattern[begin : sign.start()])
+            begin = sign.end()
+        if not depth:
+            break
+    rest = pattern[begin:]
+    return {"": pattern} if rest[:1] in ("?", "*", "+", "{") else {at: f"(?:{one}){rest}" for at, one in _joined(ways).items()}
+
+
+def _joined(patterns: list[str]) -> dict[str, str]:
+    groups: dict[str, list[str]] = {}
+    for pattern in patterns:
+        for letter, rest in _by_letter(pattern).items():
+            groups.setdefault(letter, []).append(rest)
+    return {letter: "|".join(rests) for letter, rests in groups.items()}
 
 
 def _choice(patterns: list[str]) -> str:
     """Any of the patterns, grouped by first letter, which makes the search three times as fast."""
-    groups = {"": ["(?!)"]}
-    for one in patterns:
-        for full in [word + first[2] for word in first[1].split("|")] if (first := _FIRST_WORDS.match(one)) else [one]:
-            letter = full[0] if full[0].isalpha() else ""
-            groups.setdefault(letter, []).append(full.removeprefix(letter))
-    return "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in groups.items())
+    return "|".join(f"{letter}(?:{rests})" for letter, rests in _joined(patterns).items()) or "(?!)"
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[str]], dict[str, list[str]]]:
     table = packaged_table(__package__, "harm.toml")
     words: dict[str, str] = {}
 
@@ -38,23 +56,36 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
     for name, given in table["words"].items():
         words[name] = f"(?:{'|'.join(filled(given))})"
-    compiled = {name: re.compile(rf"\b(?:{'|'.join(table[name])})\b") for name in ("guard", "third")}
+    patterns = {"part": re.compile(rf"^|,|\b{words['urge']}(?= )")}
+    patterns |= {name: re.compile(rf"\b(?:{'|'.join(given)})(?![\w'])") for name, given in table["guards"].items()}
     for name, given in table["patterns"].items():
-        begins, inside = ([one.lstrip("^") for one in filled(given) if (one[0] == "^") == at] for at in (True, False))
-        compiled[name] = re.compile(rf"^(?:{words['lead']},? )*(?:{_choice(begins)})|\b(?=\w)(?:{_choice(inside)})")
-    return compiled
+        begins = [one[1:] for one in filled(given) if one[0] == "^"]
+        patterns[f"{name} begins"] = re.compile(rf"\W*(?:{words['lead']},? )*(?:{_choice(begins)})")
+        patterns[name] = re.compile(rf"\b(?=\w)(?:{_choice([one for one in filled(given) if one[0] != '^'])})")
+    return table["spelling"], patterns, {name: set(given) for name, given in table["classes"].items()}, table["together"]
 
 
 def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
-    patterns = _patterns()
-    text = _SHORT_WORD.sub(lambda word: _SHORT[word[0]], _LEFT_OUT.sub(" ", reply.lower().translate(_ASCII)))
-    sentences = [(words.strip(" ,'\""), "?" in mark) for words, mark in _SENTENCE.findall(text)]
+    spelling, patterns, classes, together = _rules()
+    text = _LEFT_OUT.sub(" ", reply.lower().translate(_ASCII))
+    text = _WORD.sub(lambda word: spelling.get(word[0], word[0]), text)
+    sentences = [(words.strip(" ,'"), "?" in mark) for words, mark in _SENTENCE.findall(text)]
+    tokens = set(_WORD.findall(text))
+    tags = {name for name, members in classes.items() if not members.isdisjoint(tokens)}
+    parts = [[part.end() for part in patterns["part"].finditer(words)] for words, _ in sentences]
 
-    def found(name: str, guarded: bool = True) -> bool:
-        hits = [(words, patterns[name].search(words)) for words, question in sentences if not (guarded and question)]
-        return any(hit and not (guarded and patterns["guard"].search(words, 0, hit.start())) for words, hit in hits)
+    def found(name: str, guard: str = "") -> bool:
+        for (words, question), starts in zip(sentences, parts, strict=True):
+            if not (guard and question):
+                hits = [patterns[f"{name} begins"].match(words, start) for start in starts]
+                if any(hit and not (guard and patterns[guard].search(words, 0, hit.start())) for hit in [patterns[name].search(words), *hits]):
+                    return True
+        return False
 
-    if found("danger", guarded=False) or found("guarded_danger"):
+    def combined(name: str) -> bool:
+        return any(all((part[0] == "!") != (part.strip("!") in tags) for part in rule.split()) for rule in together[name])
+
+    if found("danger") or (found("guarded_danger", "before") and not patterns["care"].search(text)) or combined("danger"):
         return "danger"
-    bare = found("bare_insult") and not patterns["third"].search(text)
-    return "insult" if bare or found("insult", guarded=False) or found("guarded_insult") else ""
+    bare = found("bare_insult", "before_insult") and not patterns["third"].search(text)
+    return "insult" if bare or found("insult") or found("guarded_insult", "before_insult") else ""
