@@ -76,9 +76,9 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
 
     def found(name: str, guard: str = "") -> bool:
         for (words, question), starts in zip(sentences, parts, strict=True):
-            if not (guard and question):
-                hits = [patterns[f"{name} begins"].match(words, start) for start in starts]
-                if any(hit and not (guard and patterns[guard].search(words, 0, hit.start())) for hit in [patterns[name].search(words), *hits]):
+            hits = [patterns[f"{name} begins"].match(words, start) for start in starts]
+            for hit in filter(None, [patterns[name].search(words), *hits]):
+                if not guard or not (question or patterns[guard].search(words, words.rfind(",", 0, hit.start()) + 1, hit.start())):
                     return True
         return False
 
