@@ -43,7 +43,7 @@ def _joined(patterns: list[str]) -> dict[str, str]:
 
 def _choice(patterns: list[str]) -> str:
     """Any of the patterns, grouped by first letter, which makes the search three times as fast."""
-    return "|".join(f"{letter}(?:{rests})" for letter, rests in _joined(patterns).items()) or "(?!)"
+    return "|".join(f"{letter}(?:{rests})" for letter, rests in _joined([f"(?:{one})" for one in patterns]).items()) or "(?!)"
 
 
 @cache
@@ -59,10 +59,10 @@ def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[
     patterns = {"part": re.compile(rf"^|,|\b{words['urge']}(?= )")}
     patterns |= {name: re.compile(rf"\b(?:{'|'.join(given)})(?![\w'])") for name, given in table["guards"].items()}
     for name, given in table["patterns"].items():
-        begins = [one[1:] for one in filled(given) if one[0] == "^"]
-        patterns[f"{name} begins"] = re.compile(rf"\W*(?:{words['lead']},? )*(?:{_choice(begins)})")
+        begins = _choice([one[1:] for one in filled(given) if one[0] == "^"])
+        patterns[f"{name} begins"] = re.compile(rf"\W*(?:{words['lead']},? )*(?:{begins})")
         patterns[name] = re.compile(rf"\b(?=\w)(?:{_choice([one for one in filled(given) if one[0] != '^'])})")
-    return table["spelling"], patterns, {name: set(given) for name, given in table["classes"].items()}, table["together"]
+    return table["spelling"], patterns, {name: set(given.split()) for name, given in table["classes"].items()}, table["together"]
 
 
 def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
@@ -70,8 +70,6 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
     text = _LEFT_OUT.sub(" ", reply.lower().translate(_ASCII))
     text = _WORD.sub(lambda word: spelling.get(word[0], word[0]), text)
     sentences = [(words.strip(" ,'"), "?" in mark) for words, mark in _SENTENCE.findall(text)]
-    tokens = set(_WORD.findall(text))
-    tags = {name for name, members in classes.items() if not members.isdisjoint(tokens)}
     parts = [[part.end() for part in patterns["part"].finditer(words)] for words, _ in sentences]
 
     def found(name: str, guard: str = "") -> bool:
@@ -82,10 +80,14 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
                     return True
         return False
 
-    def combined(name: str) -> bool:
+    def combined(name: str, words: str) -> bool:
+        present = set(_WORD.findall(words))
+        tags = {tag for tag, members in classes.items() if not members.isdisjoint(present)}
         return any(all((part[0] == "!") != (part.strip("!") in tags) for part in rule.split()) for rule in together[name])
 
-    if found("danger") or (found("guarded_danger", "before") and not patterns["care"].search(text)) or combined("danger"):
+    if found("danger") or (found("guarded_danger", "before") and not patterns["care"].search(text)) or combined("danger", text):
         return "danger"
     bare = found("bare_insult", "before_insult") and not patterns["third"].search(text)
-    return "insult" if bare or found("insult") or found("guarded_insult", "before_insult") else ""
+    if bare or found("insult") or found("guarded_insult", "before_insult") or combined("insult", text):
+        return "insult"
+    return "insult" if any(combined("sentence_insult", words + "?" * question) for words, question in sentences) else ""
