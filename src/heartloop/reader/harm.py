@@ -87,7 +87,11 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
 
     if found("danger") or (found("guarded_danger", "before") and not patterns["care"].search(text)) or combined("danger", text):
         return "danger"
+    if found("insult"):
+        return "insult"
+    if patterns["kind"].search(text):
+        return ""
     bare = found("bare_insult", "before_insult") and not patterns["third"].search(text)
-    if bare or found("insult") or found("guarded_insult", "before_insult") or combined("insult", text):
+    if bare or found("guarded_insult", "before_insult") or combined("insult", text):
         return "insult"
     return "insult" if any(combined("sentence_insult", words + "?" * question) for words, question in sentences) else ""
