@@ -1,4 +1,4 @@
-"""The rule for plain harm: replies that insult, and replies that urge or approve harm, recognised by words and patterns (`harm.toml`).
+"""The rule for plain harm: words and patterns (`harm.toml`) of replies that insult, and of replies that urge or approve harm.
 It is for plain cases, where a statistical reader has too few words; it rather misses harm than flags a good reply.
 """
 
@@ -47,7 +47,7 @@ def _any(patterns: list[str]) -> str:
 @cache
 def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[str]], dict[str, list[str]]]:
     table = packaged_table(__package__, "harm.toml")
-    words: dict[str, str] = {}
+    words = {name: f"(?:{'|'.join(given.split())})" for name, given in table["classes"].items()}
 
     def filled(pattern: str) -> str:
         return re.sub(r"<(\w+)>", lambda use: words[use[1]], pattern)
