@@ -10,6 +10,8 @@ from typing import Literal
 
 from heartloop.core.system import packaged_table
 
+_Together = dict[str, list[tuple[set[str], set[str]]]]
+"""Rules by name: classes that a reply has, and classes that it hasn't."""
 _ASCII = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "…": "."})
 _LEFT_OUT = re.compile(r"\"[^\"]*\"|(?<!\w)'[^']+'(?!\w)|[^\w'\".!?;,\n]+")
 _WORD = re.compile(r"[\w']+|\?")
@@ -45,7 +47,7 @@ def _any(patterns: list[str]) -> str:
 
 
 @cache
-def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[str]], dict[str, list[str]]]:
+def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[str]], _Together]:
     table = packaged_table(__package__, "harm.toml")
     words = {name: f"(?:{'|'.join(given.split())})" for name, given in table["classes"].items()}
 
@@ -64,7 +66,11 @@ def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[
     for name, given in table["classes"].items():
         for word in given.split():
             classes.setdefault(word, set()).add(name)
-    return dict(one.split(" = ") for one in _COMMA.split(table["spelling"])), patterns, classes, table["together"]
+    together: _Together = {name: [] for name in table["together"]}
+    for name, rules in table["together"].items():
+        for parts in map(str.split, rules):
+            together[name].append(({one for one in parts if one[0] != "!"}, {one[1:] for one in parts if one[0] == "!"}))
+    return dict(one.split(" = ") for one in _COMMA.split(table["spelling"])), patterns, classes, together
 
 
 def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
@@ -85,7 +91,7 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
 
     def combined(name: str, words: str) -> bool:
         has = {of_word for word in _WORD.findall(words) for of_word in classes.get(word, ())}
-        return any(all((part[0] == "!") != (part.strip("!") in has) for part in rule.split()) for rule in together[name])
+        return any(needed <= has and not barred & has for needed, barred in together[name])
 
     if found("danger") or combined("danger", text):
         return "danger"
