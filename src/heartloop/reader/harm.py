@@ -76,7 +76,8 @@ def _rules() -> tuple[dict[str, str], dict[str, re.Pattern[str]], dict[str, set[
 def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
     spelling, patterns, classes, together = _rules()
     text = _LEFT_OUT.sub(" ", reply.lower().translate(_ASCII))
-    text = _WORD.sub(lambda word: spelling.get(word[0], word[0]), text)
+    if not spelling.keys().isdisjoint(_WORD.findall(text)):
+        text = _WORD.sub(lambda word: spelling.get(word[0], word[0]), text)
     sentences = [(words.strip(" ,'"), "?" in mark) for words, mark in _SENTENCE.findall(text)]
     parts = [[part.end() for part in patterns["part"].finditer(words)] for words, _ in sentences]
 
@@ -89,11 +90,14 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
                     return True
         return False
 
-    def combined(name: str, words: str) -> bool:
-        has = {of_word for word in _WORD.findall(words) for of_word in classes.get(word, ())}
+    def present(words: str) -> set[str]:
+        return {name for word in _WORD.findall(words) for name in classes.get(word, ())}
+
+    def combined(name: str, has: set[str]) -> bool:
         return any(needed <= has and not barred & has for needed, barred in together[name])
 
-    if found("danger") or combined("danger", text):
+    has = present(text)
+    if found("danger") or combined("danger", has):
         return "danger"
     if found("guarded_danger", "before") and not patterns["care"].search(text):
         return "danger"
@@ -102,6 +106,7 @@ def plain_harm(reply: str) -> Literal["", "insult", "danger"]:
     if patterns["kind"].search(text):
         return ""
     bare = found("bare_insult", "before_insult") and not patterns["third"].search(text)
-    if bare or found("guarded_insult", "before_insult") or combined("insult", text):
+    if bare or found("guarded_insult", "before_insult") or combined("insult", has):
         return "insult"
-    return "insult" if any(combined("sentence_insult", words + " ?" * question) for words, question in sentences) else ""
+    alone = [present(words + " ?" * question) for words, question in sentences] if len(sentences) > 1 else [has]
+    return "insult" if any(combined("sentence_insult", one) for one in alone) else ""
