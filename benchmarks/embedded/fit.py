@@ -37,7 +37,7 @@ from heartloop.reader.reader import EMBEDDED_WEIGHTS, WORTH, leaned, short_share
 LAYOUT = FeatureLayout(bits=15, words=(1, 2), characters=(3, 4, 5))
 ALPHA, LANDMARKS, FOLDS = 10.0, 1_500, 4
 COSTS: Mapping[str, float] = {"specific": 12.0, "plain": 12.0, "rude": 6.0}
-OTHERS_COST, RECORDED_COST, JUDGED_COST = 4.0, 16.0, 4.0
+OTHERS_COST, RECORDED_COST, JUDGED_COST = 4.0, 16.0, 6.0
 KIND = ("specific", "plain")
 ONE_ANSWER = ("perm", "daily")
 """Environments whose judged replies have grades that say little about what is worse than silence; they give aspects only."""
