@@ -43,6 +43,8 @@ class LearnedReading(NamedTuple):
     """Worth of a reply without words."""
     judged: Callable[[Turn], Mapping[str, float] | None] = lambda turn: turn.change
     """What a judge gave a stored reply, by output; `None` for a reply that was not judged."""
+    owns: Callable[[Any], bool] = lambda scenario: False
+    """Whether the policy did something to the person that it can own."""
     analysis: LearnedAnalysis | None = None
     """Of the analysis that comes before an answer, where the environment grades one."""
 
@@ -166,7 +168,7 @@ class LearnedAppraiser:
         worth = self._reading.silence if reading.silent or reading.unread else reading.worth[self._reading.environment]
         if reading.floor != "danger":  # the worst is the worst under every seed
             worth *= 1.0 + SWING * (2.0 * chance("up" if worth > 0 else "down", scenario.id, seed) - 1.0)
-        reasons = tuple(self._reader.reasons(reading))
+        reasons = tuple(row for row in self._reader.reasons(reading) if row[0] != "owning" or self._reading.owns(scenario))
         return Appraisal(self._reading.change(scenario, worth), reasons, reading, reading.silent, reading.words, reading.again)
 
 

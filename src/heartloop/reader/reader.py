@@ -99,11 +99,16 @@ class EmbeddedReader:
         )
 
     def reasons(self, reading: Reading) -> list[tuple[str, float]]:
-        """By how many standard deviations each aspect is better than usual, best first; a harmful one from a mark of 1 on."""
+        """By how many standard deviations each aspect is better than usual, best first; a harmful one from a mark of 1 on.
+
+        What limits the worth is the worst.
+        """
         usual, spread = self._usual
         signs = np.array([-1.0 if name in HARMFUL_ASPECTS else 1.0 for name in ASPECTS])
         better = signs * (reading.aspects - usual) / spread
         better[(signs < 0) & (reading.aspects < 1.0)] = 0.0
+        if reading.floor in ASPECTS:
+            better[ASPECTS.index(reading.floor)] = better.min() - 1.0
         return sorted(zip(ASPECTS, better.tolist(), strict=True), key=lambda row: -row[1])
 
     def _floor(self, reply: str, values: NDArray[np.float32]) -> Floor:

@@ -229,7 +229,15 @@ def context_of(scenario: AnyEIBenchScenario, messages: Sequence[str], replies: S
     )
 
 
-READING = LearnedReading("eibench", context_of, ("a", "t"), (-1.0, 1.0), {"": ((10.0, -10.0), (-10.0, 10.0))}, silence=-0.25)
+READING = LearnedReading(
+    "eibench",
+    context_of,
+    ("a", "t"),
+    (-1.0, 1.0),
+    {"": ((10.0, -10.0), (-10.0, 10.0))},
+    silence=-0.25,
+    owns=lambda scenario: bool(scenario.wrongs),
+)
 """The changes of negative emotion and of relation."""
 
 _COLD_FROM = -0.5  # outcome so far to which every second line is a cold one
