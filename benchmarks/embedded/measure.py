@@ -274,6 +274,15 @@ def _verbatim(text: str) -> str:
     return re.sub(r"[\\`*_|<\[]", r"\\\g<0>", " ".join(text.split()))
 
 
+def _together(rows: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Of all environments; contexts have as many replies of each kind."""
+    contexts = [row["contexts"] for row in rows.values()]
+    means = {
+        name: float(np.average([row[name] for row in rows.values()], weights=contexts)) for name in next(iter(rows.values()))
+    }
+    return {**means, **{name: sum(row[name] for row in rows.values()) for name in ("contexts", "replies")}}
+
+
 def table(results: Mapping[str, Any]) -> str:
     """The results as Markdown."""
     search = [
@@ -285,7 +294,7 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n\n".join([
         f"Weights {results['reader']}, {bold}{results['milliseconds']:.2f} ms{bold} a reply (aim: under 1). "
         f"{results['machine']}, Python {results['python']}. Shares in %; in bold, an aim is missed.",
-        "### Plain replies", _grid(_PLAIN, dict(sorted(results["plain"].items()))),
+        "### Plain replies", _grid(_PLAIN, {**dict(sorted(results["plain"].items())), "all": _together(results["plain"])}),
         "### Whole dialogues", _grid(_DIALOGUES, results["dialogues"]),
         "### Harm", _grid(_HARM, {"one-liners": results["harm"]}),
         "### What search finds", _markdown(("", "tries", "worth found", "mean of kind and specific replies", "text"), search),

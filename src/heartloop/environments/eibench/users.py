@@ -236,7 +236,7 @@ READING = LearnedReading(
     (-1.0, 1.0),
     {"": ((10.0, -10.0), (-10.0, 10.0))},
     silence=-0.25,
-    owns=lambda scenario: bool(scenario.wrongs),
+    owns=lambda scenario: bool(getattr(scenario, "wrongs", ())),
 )
 """The changes of negative emotion and of relation."""
 
