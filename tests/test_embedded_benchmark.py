@@ -58,7 +58,7 @@ class TestSealed:
         contexts = {row["id"]: row["scenario"] for row in read_lines(JUDGED / "contexts.jsonl")}
         used = {name for name, scenario in contexts.items() if half_of(scenario) == "tuning" and not sealed(scenario)}
         replies = {row["reply"] for row in read_lines(JUDGED / "replies.jsonl") if row["context"] in used}
-        assert {one.reply for one in aspects()} <= replies
+        assert {one.example.reply for one in aspects()} <= replies
 
 
 class TestWorths:

@@ -148,5 +148,5 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.daily.report:PANEL",
     reading="heartloop.environments.daily.users:READING",
     stored=stored_from_score(lambda played: average(played.turns[0].evidence["scores"]), "the grades of its judges"),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=292.7, repeat=55.6, turns=1, tokens=330),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=694.7, repeat=68.3, turns=1, tokens=330),
 )

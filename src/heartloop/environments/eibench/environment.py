@@ -282,7 +282,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.eibench.users:READING",
     stored="heartloop.environments.eibench.stored:STORED",
     demo=DemoRun("all", 12, place=2),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1805.3, repeat=197.7, turns=8, tokens=4_640),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=1095.8, repeat=129.6, turns=8, tokens=4_596),
     briefing="heartloop.environments.eibench.environment:briefing",
     training=Training(
         _returns,

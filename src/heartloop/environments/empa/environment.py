@@ -370,7 +370,7 @@ SPEC = EnvironmentSpec(
     reading="heartloop.environments.empa.embedded:READING",
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=149.0, repeat=85.3, turns=27.4, tokens=33_634),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=216.6, repeat=42.2, turns=27.6, tokens=34_711),
     training=Training(_returns, calls_per_turn=3, tokens_per_call=3800),  # ours: estimated from dialogues of twelve turns
     suites={"perturbation": "heartloop.environments.empa.perturbations:SUITE"},
     importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},

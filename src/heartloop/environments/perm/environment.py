@@ -230,7 +230,7 @@ SPEC = EnvironmentSpec(
         rescored=rescored,
     ),
     demo=DemoRun("general", 24, place=4),
-    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=413.5, repeat=121.7, turns=1, tokens=389),
+    pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=567.6, repeat=148.0, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
     importers={"perm-samples": "heartloop.environments.perm.importers:SAMPLES"},
     writing={"enrich": "heartloop.environments.perm.writing:PermEnriching"},
