@@ -52,8 +52,6 @@ def test_agreement_is_over_the_replies_that_both_labelled(material: Material) ->
 def test_without_a_judge_the_reader_labels_alone(material: Material) -> None:
     shown = STRATEGIES_SUITE.result(material, {}).record["shares"]
     assert list(shown) == [READER]
-    empathy = {model: used["B"]["mean"] for model, used in shown[READER].items()}
-    assert empathy["heartloop/counsellor"] > empathy["heartloop/hostile"]
     labels = labels_by_reader(material.dialogues)
 
     def supports(model: str) -> float:
