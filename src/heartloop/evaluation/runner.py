@@ -136,7 +136,7 @@ class Played(NamedTuple):
         return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
     def code(self, *, pilot: bool = False) -> int:
-        """Exit code: 1 if the run stopped early (with `pilot`: before the estimate), or more than the allowed share is unscored."""
+        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too many dialogues are unscored."""
         stopped = self.ended.stopped not in ((None, DECLINED) if pilot else (None,))
         return int(stopped or self.unscored > ALLOWED_UNSCORED)
 

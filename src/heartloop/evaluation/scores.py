@@ -228,6 +228,7 @@ def group_letter(number: int) -> str:
     return (group_letter(before) if before else "") + chr(ord("A") + letter)
 
 
+IMPORTED = "imported: "  # before the source's name as the scenario set of an imported run
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 ALLOWED_UNSCORED = 0.05  # maximum share of unscored dialogues; larger shares are marked in every table
 _NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the common set from which a note is added
@@ -311,7 +312,9 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
 
 
 def _planned(settings: Mapping[str, Any]) -> int | None:
-    """Planned dialogues of each model."""
+    """Planned dialogues of each model; `None` where none were planned or the settings do not say."""
+    if str(settings.get("scenario_set")).startswith(IMPORTED):
+        return None
     scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
     return len(scenarios) * repeats if isinstance(scenarios, (list, tuple, dict)) and isinstance(repeats, int) else None
 
