@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -189,6 +190,20 @@ def test_compare_is_a_gate(merged: Path, new: str, old: str, gate: tuple[str, ..
     assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
     assert ("B is worse than A by more than 5." in done.err) is (code == 1)
     refused("compare", "whole", *models, "--worse-than", "-1", cwd=merged, said="--worse-than is -1.0")
+
+
+def test_a_report_of_several_runs_replaces_that_of_none_and_names_them(merged: Path, tmp_path: Path) -> None:
+    for run in ("1", "2"):
+        shutil.copytree(merged / run, tmp_path / run)
+        heartloop("report", run, cwd=tmp_path, code=0)
+    own = [(tmp_path / run / "report" / "index.html").read_bytes() for run in ("1", "2")]
+    both = heartloop("report", "1", "2", cwd=tmp_path, code=0)
+    assert "Report: 1-2-report/index.html" in both.out
+    (tmp_path / ".editor").mkdir()
+    (tmp_path / ".editor" / "settings.json").write_text("{}")
+    collected = heartloop("report", ".", cwd=tmp_path, code=0)
+    assert "2 runs: 1, 2\nReport: report/index.html" in collected.out
+    assert [(tmp_path / run / "report" / "index.html").read_bytes() for run in ("1", "2")] == own
 
 
 def test_rescore_writes_a_run_beside_that_report_and_compare_open(merged: Path) -> None:

@@ -14,9 +14,13 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from heartloop.environments.episode import play
+from heartloop.models.baselines import Baseline
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "environment"
@@ -62,6 +66,14 @@ def run(fresh: Path, *commands: Sequence[str]) -> subprocess.CompletedProcess[st
 def test_it_has_at_most_200_lines() -> None:
     modules = (EXAMPLE / "newcomer").glob("*.py")
     assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules) <= 200
+
+
+async def test_its_scale_starts_where_its_dialogues_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLE)
+    spec = import_module("newcomer.spec").SPEC
+    ready = spec.make(spec.load()[:1], spec.players())
+    played = await play(ready, ready.scenario_ids[0], Baseline("reflector"))
+    assert spec.scale.start == spec.scale.course(played)[0]
 
 
 def test_the_documented_commands_work_once_it_is_installed(fresh: Path) -> None:

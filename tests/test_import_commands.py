@@ -23,11 +23,12 @@ def test_every_kind_is_listed_with_its_options(tmp_path: Path) -> None:
 
 def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     # 100, 5 and 45: mean 50, one success, one failure.
-    write(tmp_path / "gpt-x.jsonl", [log(0, course(100)), log(1, course(5)), log(2, [40, 45], unjudged=True)])
+    write(tmp_path / "gpt-x.jsonl", [log(0, course(100)), log(1, course(5)), log(0, [40, 45], unjudged=True)])
     done = heartloop("import", "sage-logs", "gpt-x.jsonl", cwd=tmp_path, code=0)
     assert "3 dialogues imported" in done.out
     assert "11 x a thought started with a label" in done.out  # 6 + 4 + 1 judged turns
     assert "1 x the last reply of a dialogue is not judged" in done.out
+    assert "unfinished" not in done.out, "one scenario has a repeat that the other lacks, and none was planned"
     run = tmp_path / "runs" / "imported-gpt-x"
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["models"][0]
     assert (scores["model"], scores["own"]["mean"], scores["own"]["success"], scores["own"]["failure"]) == ("gpt-x", 50.0, 1, 1)

@@ -166,9 +166,9 @@ async def test_a_student_ranks_as_its_judge_and_plays(tmp_path: Path) -> None:
     people = {person.id: person for person in TUNING[::10][:12]}
     bench = EIBench(list(people.values()), EIBenchEmbeddedUser(FixedAppraiser(changes)), max_turns=3)
     played = [
-        await play(bench, person, ScriptedChat([word], name=word, cycle=True))
+        await play(bench, person, ScriptedChat(replies, name=replies[0], cycle=True))
         for person in people
-        for word in ("good", "fine", "bad")
+        for replies in (["good", "good", "bad"], ["fine", "bad", "good"], ["bad", "bad", "good"])
     ]
     (tmp_path / "transcripts.jsonl").write_text("".join(write_line(one) for one in played), encoding="utf-8")
     (tmp_path / "my.student").write_bytes(fit_student(read_rows([tmp_path])).to_bytes())

@@ -158,7 +158,7 @@ async def test_finished_dialogues_give_the_estimate_and_no_pilot_is_played_again
         assert (await over_http(server, *words, "--pilot", cwd=tmp_path)).code == 0
         finished, sent = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")), len(server.requests)
         done = await over_http(server, *words, "--prices", "prices.toml", cwd=tmp_path)
-        assert (done.code, len(server.requests), lines(tmp_path / "run")) == (0, sent, 2)
+        assert (done.code, len(server.requests), lines(tmp_path / "run")) == (1, sent, 2), "unfinished, and no --pilot"
         usage = [t.usage for t in finished]
         tokens = sum(part.total for roles in usage for part in roles.values())
         cost = sum(roles["policy"].prompt_tokens + roles["user"].completion_tokens for roles in usage) / 1000

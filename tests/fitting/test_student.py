@@ -12,6 +12,7 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, Turn, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
+from heartloop.environments.reading import LEAST_AGREEMENT
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.users import SageEmbeddedUser
@@ -138,6 +139,21 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     ):  # fmt: skip
         assert isinstance(invoke(app, command).exception, UseError), command
     assert not (tmp_path / "a").exists()
+
+
+def test_a_student_that_does_not_agree_with_its_judge_is_refused(tmp_path: Path) -> None:
+    """Each of two models has a phrase of its own, so the folds that leave a model out predict the other's changes for it."""
+    phrases = {"kind": KIND, "cruel": CRUEL}
+    played = written(tmp_path / "run", [dialogue(name, f"s{n}", [said] * 2) for name, said in phrases.items() for n in range(20)])
+    model, out = fit_student(read_rows([played])), tmp_path / "one.student"
+    assert model.card["held_out"]["dialogue_r"]["emotion"] < LEAST_AGREEMENT
+    done = CliRunner().invoke(app, ["student", "fit", str(played), "--out", str(out)])
+    assert isinstance(done.exception, InputError)
+    assert "Student of judge in sage" in done.output, "the card shows why"
+    assert not out.exists()
+    out.write_bytes(model.to_bytes())  # as an earlier version wrote it
+    with pytest.raises(InputError, match="agrees with its judge"):
+        load_environment("sage").judge(resolve(f"student:{out}"))
 
 
 async def test_it_judges_and_plays(student: Path) -> None:

@@ -121,6 +121,15 @@ class TestWarnings:
         assert "max_turns differs: 10 in A, 8 in B" in warnings
         assert "B was rescored" in warnings
 
+    def test_of_a_run_that_is_unfinished_also_where_the_other_lacks_the_same(self) -> None:
+        a, b = (by_ends(name, {"s1": 50, "s2": 50}) for name in "ab")
+        planned = {"models": ["a", "b", "c"], "scenarios": ["s1", "s2", "s3"]}
+        warnings = compare(side("a", a, **planned), side("b", b, **planned, repeats=2)).warnings
+        assert [note for note in warnings if "unfinished" in note] == [
+            "A (runs/a) is unfinished: 1 of 3 dialogues is missing.",
+            "B (runs/b) is unfinished: 4 of 6 dialogues are missing.",
+        ]
+
     @pytest.mark.parametrize(("lost", "warns"), [(1, False), (2, True)])
     def test_of_more_than_one_in_twenty_unscored(self, lost: int, warns: bool) -> None:
         a, b = (by_ends(name, {f"s{n}": 50 for n in range(20)}) for name in "ab")

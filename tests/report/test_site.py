@@ -117,6 +117,17 @@ def test_a_watched_report_is_written_again_when_a_run_changes(
     assert "data-reload" not in (run / "report/index.html").read_text(encoding="utf-8")
 
 
+def test_a_report_of_several_runs_names_them_and_which_are_unfinished(write_run: WriteRun) -> None:
+    planned = {"scenarios": ["s1", "s2"]}
+    whole = write_run([talk("a", "s1", [5]), talk("a", "s2", [5])], "whole", models=["a"], **planned)
+    part = write_run([talk("b", "s1", [5])], "part", models=["b"], **planned)
+    (page,) = pages_of_runs(whole, part)
+    assert dict(page.facts)["Runs"] == "whole, part"
+    assert [note for note in page.notes if "unfinished" in note] == ["part is unfinished: 1 of 2 dialogues is missing."]
+    (alone,) = pages_of_runs(part)
+    assert [note for note in alone.notes if "unfinished" in note] == ["The run is unfinished: 1 of 2 dialogues is missing."]
+
+
 @pytest.mark.parametrize(
     ("change", "pages"),
     [
@@ -145,7 +156,7 @@ def test_seeds_are_all_counted_and_named(write_run: WriteRun) -> None:
     (page,) = pages_of_runs(*runs)
     assert (page.card.played, page.card.replaced) == (6, 0)
     assert page.card.models[0].own.mean == 41.0  # 40, 41, 42, twice each
-    assert not page.card.notes  # nothing is called missing
+    assert not page.notes  # nothing is called missing
     facts = dict(page.facts)
     assert (facts["Seeds"], facts["Scenario sets"]) == ("0, 1, 2", "support, mine.jsonl")
     assert facts["Scenarios"] == "2, 3 times each"

@@ -9,7 +9,7 @@ from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import EnvironmentSpec, Role, Scale, Scenarios, Stored
 from heartloop.environments.training import Returns, Training
-from newcomer.environment import EmbeddedUser, LLMUser, Newcomer, NewcomerEnvironment, NewcomerOptions, score
+from newcomer.environment import START, EmbeddedUser, LLMUser, Newcomer, NewcomerEnvironment, NewcomerOptions, score
 
 
 def questioner(messages: Sequence[Message], seed: int) -> str:
@@ -51,9 +51,9 @@ SPEC = EnvironmentSpec(
     roles=(Role("user", "plays the newcomer and appraises every reply"),),
     options=NewcomerOptions, environment=NewcomerEnvironment, embedded=EmbeddedUser, simulator=LLMUser,
     scale=Scale(
-        points=100.0, low=0.0, high=100.0, start=28.6, success_at=50.0, failure_below=20.0, zones=(), ticks=(0, 50, 100),
-        group="place", group_title="place of work", group_order=(), course=course, change_limit=3.0,
-        title="ease", of="Ease at the end, 0 to 100",
+        points=100.0, low=0.0, high=100.0, start=100 * score(START, NewcomerOptions().good_from), success_at=50.0,
+        failure_below=20.0, zones=(), ticks=(0, 50, 100), group="place", group_title="place of work", group_order=(),
+        course=course, change_limit=3.0, title="ease", of="Ease at the end, 0 to 100",
     ),
     scenarios=Scenarios(
         sets=("newcomers",), load=set_loader(Newcomer, ("newcomers",), __package__ or ""),

@@ -132,7 +132,7 @@ def evaluate(
     run = out or plan.path
     played = play_run(run, plan, calls, pilot=Pilot(plan.models.meter, calls) if calls.pilot or plan.paid else None)
     typer.echo(f"\n{next_lines(run, played.run, report=report)}")
-    raise typer.Exit(played.code)
+    raise typer.Exit(played.code(pilot=calls.pilot))
 
 
 def _read_prompt(path: Path | None) -> str | None:

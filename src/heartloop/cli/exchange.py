@@ -85,11 +85,12 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
     from rich.console import Console
 
     from heartloop.evaluation.leaderboard import leaderboard
+    from heartloop.evaluation.scores import IMPORTED
     from heartloop.evaluation.store import write_imported, write_scores
 
     name = model or (source.resolve().name if source.is_dir() else source.stem)
     run = out or Path("runs") / f"imported-{name.replace('/', '-')}"
-    write_imported(run, imported, scenario_set=f"imported: {source.name}")
+    write_imported(run, imported, scenario_set=f"{IMPORTED}{source.name}")
     Console().print(leaderboard(write_scores(run)))
     return [f"{amount(len(imported.transcripts), 'dialogue')} imported", f"Run: {run}\nReport: heartloop report {run}"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
 
 _WATCH_EVERY = 2.0  # seconds
+_LONGEST_NAMES = 100  # bytes; a file system allows 255
 
 
 def compare(
@@ -112,7 +114,7 @@ def rejudge(
     both = agreement(read_run(run).transcripts, played.run.transcripts)
     typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
     typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
-    raise typer.Exit(played.code)
+    raise typer.Exit(played.code(pilot=calls.pilot))
 
 
 def validate(
@@ -175,7 +177,10 @@ def report(
     runs: Annotated[
         list[Path], Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
     ],
-    out: Annotated[Path | None, Option(help="Folder of the report. Default: report/ in the first directory.")] = None,
+    out: Annotated[
+        Path | None,
+        Option(help="Folder of the report. Default: report/ in the directory; of several, next to the first, named after all."),
+    ] = None,
     watch: Annotated[
         bool, Option("--watch", help="Write the report again whenever a run changes, until Ctrl-C; open pages reload.")
     ] = False,
@@ -183,17 +188,25 @@ def report(
     """Write the HTML report of one or several runs: leaderboards of evaluations, curves of trainings."""
     from rich.console import Console
 
-    from heartloop.evaluation.store import runs_in
+    from heartloop.evaluation.store import beside, runs_in
     from heartloop.report.site import write_site
     from heartloop.report.training import training_tables
 
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
         Console().print(table)
-    folder = out or runs[0] / "report"
+    if len(every) > 1:
+        typer.echo(f"{len(every)} runs: {', '.join(map(str, every))}")
+    folder = out or (runs[0] / "report" if len(runs) == 1 else beside(runs[0], *_names(runs[1:]), "report"))
     typer.echo(f"Report: {write_site(every, folder, reload=watch)}")
     if watch:
         _watch(every, folder)
+
+
+def _names(runs: Sequence[Path]) -> list[str]:
+    """The names of runs for that of a folder, or their number if that would be long."""
+    names = [run.resolve().name for run in runs]
+    return names if len("".join(names).encode()) < _LONGEST_NAMES else ["and", str(len(names)), "more"]
 
 
 def _watch(runs: list[Path], out: Path) -> None:

@@ -120,15 +120,20 @@ def fit(
     out: Annotated[Path, Option(help="File to write.")],
     seed: Annotated[int, Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:
-    """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`."""
+    """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`.
+
+    A student that agrees with its judge by less than r 0.5 per held-out dialogue is refused; nothing is written.
+    """
+    from heartloop.environments.reading import check_agreement
     from heartloop.fitting.student import fit_student, read_rows
 
     if out.exists():
         raise UseError(f"{out} exists; pass another --out")
     model = fit_student(read_rows(runs), seed)
+    _show(model)
+    check_agreement(model.card)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(model.to_bytes())
-    _show(model)
     typer.echo(f"\nStudent: {out}\nNext: heartloop rejudge RUN --judge student:{out}")
 
 

@@ -86,7 +86,7 @@ def rejudge_runs(
         typer.echo(f"{path[variant]}:")
         plan = by.plan(source.settings(variant), source.play(variant, path[suite.variants[0]]), source.jobs)
         played = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
-        code = max(code, played.code)
+        code = max(code, played.code(pilot=calls.pilot))
         if played.ended.stopped is not None:
             if number < len(suite.variants) - 1:
                 typer.echo("Not every variant of the first run is judged: no result yet. Rerun the same command to resume.")

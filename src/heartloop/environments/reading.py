@@ -172,8 +172,24 @@ class LearnedAppraiser:
         return Appraisal(self._reading.change(scenario, worth), reasons, reading, reading.silent, reading.words, reading.again)
 
 
+LEAST_AGREEMENT = 0.5
+"""Least Pearson's r of a student that may judge with its judge: of the sums over a held-out dialogue, in every part (ours)."""
+
+
+def check_agreement(card: Mapping[str, Any]) -> None:
+    """Refuses a student whose card says that it does not judge as its judge does."""
+    held_out = card["held_out"]
+    part, least = min(held_out["dialogue_r"].items(), key=lambda item: item[1])
+    if least < LEAST_AGREEMENT:
+        raise InputError(
+            f"the student agrees with its judge on held-out {held_out['of']} by r {least:.2f} per dialogue ({part}); "
+            f"expected at least {LEAST_AGREEMENT:g} of a judge; fit a student on more scenarios and on more models that differ"
+        )
+
+
 class StudentAppraiser:
     def __init__(self, weights: LinearModel, outputs: Sequence[str]) -> None:
+        check_agreement(weights.card)
         if set(weights.outputs) != set(outputs):
             raise InputError(f"the student predicts {', '.join(weights.outputs)}; expected {', '.join(outputs)}")
         self._weights = weights

@@ -19,7 +19,16 @@ from heartloop.core.text import amount, printable
 from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, course_of, in_group_order, latest, model_names, options_of, points_of
+from heartloop.evaluation.scores import (
+    ALLOWED_UNSCORED,
+    course_of,
+    in_group_order,
+    latest,
+    model_names,
+    options_of,
+    points_of,
+    unfinished,
+)
 from heartloop.evaluation.store import StoredRun
 from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for
@@ -224,6 +233,8 @@ def _warnings(
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     if texts := left_out.get(_TEXT_DIFFERS, 0):
         yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
+    for name, side in (("A", a), ("B", b)):
+        yield from unfinished(f"{name} ({side.run})", {**side.settings, "models": [side.model]}, side.dialogues)
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
     unscored = sum(n for reason, n in left_out.items() if reason.startswith("unscored"))

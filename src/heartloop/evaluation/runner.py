@@ -135,10 +135,10 @@ class Played(NamedTuple):
             return ""
         return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
-    @property
-    def code(self) -> int:
-        """Exit code: 0 done, 1 more than the allowed share is unscored or the budget stopped the run."""
-        return int(self.unscored > ALLOWED_UNSCORED or self.ended.stopped not in (None, DECLINED))
+    def code(self, *, pilot: bool = False) -> int:
+        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too many dialogues are unscored."""
+        stopped = self.ended.stopped not in ((None, DECLINED) if pilot else (None,))
+        return int(stopped or self.unscored > ALLOWED_UNSCORED)
 
 
 class _Spent(NamedTuple):

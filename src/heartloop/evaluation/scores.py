@@ -228,6 +228,7 @@ def group_letter(number: int) -> str:
     return (group_letter(before) if before else "") + chr(ord("A") + letter)
 
 
+IMPORTED = "imported: "  # before the source's name as the scenario set of an imported run
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 ALLOWED_UNSCORED = 0.05  # maximum share of unscored dialogues; larger shares are marked in every table
 _NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the common set from which a note is added
@@ -269,10 +270,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         if model not in FAILURE_CASES and _well_scored(sum(d.scored for d in mine), len(mine))
     ]
     common = common_keys(dialogues, contenders)
-    scenarios: Any = settings.get("scenarios")
-    repeats = settings.get("repeats", 1)
-    countable = isinstance(scenarios, (list, tuple, dict)) and isinstance(repeats, int)
-    planned = len(scenarios) * repeats if countable else None
+    planned = _planned(settings)
     rows = [
         _model_score(model, mine, common if common and model in contenders else None, planned, settings, scale)
         for model, mine in by_model.items()
@@ -303,9 +301,33 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         replaced=len(transcripts) - len(dialogues),
         common=len(common),
         scenarios=len({d.scenario for d in dialogues if d.scored}),
-        notes=(*_source(settings), *_notes(rows, len(common), planned), *_written(rows, settings)),
+        notes=(
+            *_source(settings),
+            *_notes(rows, len(common)),
+            *unfinished("The run", settings, dialogues),
+            *_written(rows, settings),
+        ),
         models=tuple(rows),
     )
+
+
+def _planned(settings: Mapping[str, Any]) -> int | None:
+    """Planned dialogues of each model; `None` where none were planned or the settings do not say."""
+    if str(settings.get("scenario_set")).startswith(IMPORTED):
+        return None
+    scenarios, repeats = settings.get("scenarios"), settings.get("repeats", 1)
+    return len(scenarios) * repeats if isinstance(scenarios, (list, tuple, dict)) and isinstance(repeats, int) else None
+
+
+def unfinished(name: str, settings: Mapping[str, Any], dialogues: Iterable[Transcript]) -> Iterable[str]:
+    """The sentence that planned dialogues of a run are missing, if some are; `dialogues` contain each once."""
+    if (planned := _planned(settings)) is None:
+        return
+    played = Counter(dialogue.model for dialogue in dialogues)
+    models = {*model_names(settings), *played}
+    if missing := sum(max(0, planned - played[model]) for model in models):
+        total = amount(planned * len(models), "dialogue")
+        yield f"{name} is unfinished: {missing} of {total} {'is' if missing == 1 else 'are'} missing."
 
 
 def model_names(settings: Mapping[str, Any]) -> list[str]:
@@ -484,7 +506,7 @@ def _written(rows: Sequence[ModelScore], settings: Mapping[str, Any]) -> Iterabl
         )
 
 
-def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iterable[str]:
+def _notes(rows: Sequence[ModelScore], common: int) -> Iterable[str]:
     contenders = [row for row in rows if row.standing != "failure case"]
     played = sum(row.played for row in rows)
     unscored = sum(row.unscored for row in rows)
@@ -519,6 +541,3 @@ def _notes(rows: Sequence[ModelScore], common: int, planned: int | None) -> Iter
                 f"{'is' if row.scored == 1 else 'are'} scored, fewer than half. "
                 "Its mean is over its own dialogues."
             )
-    if planned is not None and (missing := sum(max(0, planned - row.played) for row in rows)):
-        total = amount(planned * len(rows), "dialogue")
-        yield f"The run is unfinished: {missing} of {total} {'has' if missing == 1 else 'have'} not been played."

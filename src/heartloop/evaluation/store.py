@@ -132,10 +132,10 @@ class Measurement(NamedTuple):
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The folder itself, or if it is no run directory and holds some, as that of `heartloop demo`, these by name."""
+    """The folder itself, or if it is no run directory and holds some that are not hidden, such as `heartloop demo`'s, these."""
     if (folder / "settings.json").is_file():
         return [folder]
-    return sorted(path.parent for path in folder.glob("*/settings.json")) or [folder]
+    return sorted(path.parent for path in folder.glob("[!.]*/settings.json")) or [folder]
 
 
 def read_run(path: Path) -> StoredRun:
@@ -263,8 +263,7 @@ def _union_of_settings(runs: Sequence[StoredRun]) -> dict[str, Any]:
     settings = dict(runs[0].settings)
     if len(runs) > 1:
         settings |= {key: union(key) for key in ("models", "scenarios")}
-        if len({str([run.settings.get(key) for key in ("models", "repeats", "seed")]) for run in runs}) > 1:
-            settings["repeats"] = None  # the planned number of dialogues is unknown, so none counts as missing
+        settings["repeats"] = None  # what is missing is counted by run
         settings["prices"] = merged_prices(run.settings.get("prices") for run in runs)
     settings["seeds"] = list(dict.fromkeys(run.settings.get("seed") for run in runs))
     settings["scenario_sets"] = list(dict.fromkeys(run.settings.get("scenario_set") for run in runs))

@@ -123,7 +123,8 @@ def _table(pages: Sequence[Page]) -> dict[str, Any]:
 
 def distinct_labels(pages: Sequence[Page], labels: Sequence[str]) -> list[str]:
     return [
-        f"{label} · {page.run_names}" if labels.count(label) > 1 else label for label, page in zip(labels, pages, strict=True)
+        f"{label} · {', '.join(page.run_names)}" if labels.count(label) > 1 else label
+        for label, page in zip(labels, pages, strict=True)
     ]
 
 

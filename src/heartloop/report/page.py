@@ -35,6 +35,7 @@ from heartloop.evaluation.scores import (
     pairing_key,
     points_of,
     roles_of,
+    unfinished,
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
 from heartloop.models.recorded import recordings
@@ -173,6 +174,11 @@ class Page:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
         self.cautions = cautions(card)
+        self.run_names = [run.path.resolve().name for run in measurement.runs]
+        self.notes = list(card.notes)
+        if len(measurement.runs) > 1:  # the card of one run has its own note
+            for name, run in zip(self.run_names, measurement.runs, strict=True):
+                self.notes += unfinished(name, run.settings, latest(run.transcripts))
         self.environment = card.environment
         self.spec = load_environment(card.environment)
         self.panel = self.spec.report
@@ -181,7 +187,6 @@ class Page:
         self.number = number
         self.file = f"measurement-{number}.html" if number > 1 else "index.html"
         self.settings = measurement.settings
-        self.run_names = ", ".join(run.path.resolve().name for run in measurement.runs)
         self.dialogues: list[Transcript] = latest(measurement.transcripts)
         self.ids = dialogue_ids(self.dialogues)
         models = [row.model for row in card.models]
@@ -308,6 +313,7 @@ class Page:
             if (chosen := given.chosen())
         ]
         facts = [
+            ("Runs" if len(self.run_names) > 1 else "Run", ", ".join(self.run_names)),
             ("Environment", self.title),
             (self.played_by.capitalize(), ", ".join(card.simulators)),
             ("Rejudged by", self.judge),
