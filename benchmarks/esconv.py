@@ -175,7 +175,7 @@ def table(results: Mapping[str, Any]) -> str:
     files: Mapping[str, Mapping[str, Any]] = results["files"]
     titles = dict.fromkeys(title for rows in files.values() for title in rows)
     cells = {title: [rows.get(title, "") for rows in files.values()] for title in titles}
-    head = f"Reader {results['reader']}, effect {results['effect']}. {results['machine']}, Python {results['python']}."
+    head = f"Weights {results['reader']}. {results['machine']}, Python {results['python']}."
     lines = [f"| {title} | {' | '.join(map(cell, row))} |" for title, row in cells.items()]
     return "\n".join([head, "", f"| | {' | '.join(files)} |", f"|---|{'---:|' * len(files)}", *lines])
 

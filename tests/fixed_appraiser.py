@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,10 +16,10 @@ from heartloop.reader.reader import EmbeddedReader, Floor, Reading
 __all__ = ["FixedAppraiser", "FixedReader", "reading"]
 
 
-def reading(floor: Floor = "", **marks: float) -> Reading:
-    """A reading with these aspects; the others are 1."""
+def reading(floor: Floor = "", worth: float = 0.0, **marks: float) -> Reading:
+    """A reading of this worth in every environment, and with these aspects; the others are 1."""
     aspects = np.array([marks.get(name, 1.0) for name in ASPECTS], np.float32)
-    return Reading(aspects, {}, {}, floor, words=8)
+    return Reading(aspects, defaultdict(lambda: worth), {}, floor, words=8)
 
 
 class FixedAppraiser:

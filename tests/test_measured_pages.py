@@ -27,9 +27,7 @@ from benchmarks import (
     throughput,
 )  # fmt: skip
 from benchmarks.answer_server import completion
-from benchmarks.gate import __main__ as gate
-from benchmarks.gate.page import table as gate_table
-from benchmarks.judged_replies import card, readers, sealed
+from benchmarks.embedded import measure
 from benchmarks.page import part, rewrite
 from benchmarks.programme import RESULTS as PROGRAMMES
 from benchmarks.recorded import agreement
@@ -49,12 +47,9 @@ from heartloop.models.formats import read_reply
         ("language_model_training", language_model_page.PAGE, language_model_training.RESULTS, language_model_page.table),
         ("perm_sweep", perm_sweep.PAGE, perm_sweep.RESULTS, perm_sweep.table),
         ("student", student.PAGE, student.RESULTS, student.table),
-        ("judged_replies/readers", readers.PAGE, readers.RESULTS, readers.table),
-        ("judged_replies/sealed", sealed.PAGE, sealed.RESULTS, sealed.table),
+        ("embedded/measure", measure.PAGE, measure.RESULTS, measure.table),
         ("coverage", coverage.PAGE, coverage.RESULTS, coverage.table),
         ("order", order.PAGE, order.RESULTS, order.table),
-        ("gate/__main__", gate.PAGE, gate.RESULTS, gate_table),
-        ("judged_replies/card", card.PAGE, card.RESULTS, card.table),
         ("recorded/agreement", agreement.PAGE, agreement.RESULTS, agreement.table),
         ("providers", providers.PAGE, providers.RESULTS, providers.page),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),

@@ -23,6 +23,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.reading import CORE_FROM, LearnedAppraiser
 from heartloop.environments.records import half_of
 from heartloop.environments.written import written_lines
+from heartloop.reader.reader import Floor
 from tests.empa.test_environment import levels
 from tests.fixed_appraiser import FixedAppraiser
 from tests.written_people import check_own_words
@@ -43,8 +44,9 @@ def effects(reply: str) -> Mapping[str, float]:
     return {output_of(key): up if key.endswith("Prog") else down for key in form_keys()}
 
 
-def floor(reply: str) -> str:
-    return {"Cruel.": "hostility", "Deadly.": "danger"}.get(reply, "")
+def floor(reply: str) -> Floor:
+    floors: Mapping[str, Floor] = {"Cruel.": "hostility", "Deadly.": "danger"}
+    return floors.get(reply, "")
 
 
 def fixed(worst: str = "particular") -> EmpaEmbeddedUser:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
-from heartloop.core.dialogue import Transcript, Turn, read_transcripts, write_line
+from heartloop.core.dialogue import Transcript, Turn, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
@@ -21,53 +21,47 @@ from heartloop.models.names import resolve, student_of
 from heartloop.reader.model import LinearModel
 from tests.released_form import profile
 
-RELEASED, RELEASED_IN_ENGLISH = (
-    SageReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
-    for first in ("今天的船又没有来。", "The boat did not come today.")
-)
 KIND, CRUEL, PLAIN = "I will stay with you tonight.", "You brought this on yourself.", "The train leaves at nine."
+MODELS = {
+    "kind": (KIND, KIND, PLAIN),
+    "plain": (PLAIN, KIND, PLAIN),
+    "cold": (PLAIN, PLAIN, CRUEL),
+    "cruel": (CRUEL, CRUEL, KIND),
+}
 
 
-def dialogue(model: str, scenario: str, replies: list[str], environment: str = "sage") -> Transcript:
-    """A judge adds 5 for staying, takes 5 for blame; the person answers in words that tell the change."""
+def released(first: str) -> SageReleasedScenario:
+    return SageReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
+
+
+def dialogue(model: str, scenario: int, environment: str) -> Transcript:
+    """A judge adds 5 for staying, takes 5 for blame; the person answers in words that show the change."""
     turns, mood = [], 40.0
-    for n, reply in enumerate(replies):
+    for n in range(2 + scenario % 3):
+        reply = f"{MODELS[model][(scenario + n) % 3]} {'So.' * (n % 2)}"
         change = 5.0 * ("stay" in reply) - 5.0 * ("brought" in reply)
         mood += change
         after = {5.0: "That helps.", -5.0: "Leave me.", 0.0: "Right."}[change]
         turns.append(Turn(index=n, reply=reply, message=after, state={"emotion": mood}, change={"emotion": change}))
     return Transcript(
-        environment=environment, scenario=scenario, fingerprint="f", model=model, preset="corrected", user="judge",
+        environment=environment, scenario=f"s{scenario}", fingerprint="f", model=model, preset="corrected", user="judge",
         opening="I cannot sleep.", start={"emotion": 40.0}, turns=tuple(turns), stop="turn_limit", score=mood,
     )  # fmt: skip
 
 
-def run(path: Path, *, environment: str = "sage", count: int = 12) -> Path:
-    """Four models of different kindness, in scenarios of different length."""
-    shares = {
-        "kind": (KIND, KIND, PLAIN),
-        "plain": (PLAIN, KIND, PLAIN),
-        "cold": (PLAIN, PLAIN, CRUEL),
-        "cruel": (CRUEL, CRUEL, KIND),
-    }
-    dialogues = [
-        dialogue(model, f"s{n}", [f"{replies[(n + k) % 3]} {'So.' * (k % 2)}" for k in range(2 + n % 3)], environment)
-        for model, replies in shares.items()
-        for n in range(count)
-    ]
-    return written(path, dialogues)
+def dialogues(environment: str = "sage", count: int = 12) -> list[Transcript]:
+    return [dialogue(model, n, environment) for model in MODELS for n in range(count)]
 
 
-def written(path: Path, dialogues: Sequence[Transcript]) -> Path:
-    """A run of these dialogues."""
+def run(path: Path, transcripts: Sequence[Transcript]) -> Path:
     path.mkdir(exist_ok=True)
-    (path / "transcripts.jsonl").write_text("".join(map(write_line, dialogues)), encoding="utf-8")
+    (path / "transcripts.jsonl").write_text("".join(map(write_line, transcripts)), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> JudgedRows:
-    return read_rows([run(tmp_path_factory.mktemp("student") / "run")])
+    return read_rows([run(tmp_path_factory.mktemp("run"), dialogues())])
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +71,18 @@ def student(rows: JudgedRows, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_ranks_what_it_has_not_seen(rows: JudgedRows) -> None:
-    card = fit_student(rows).card
+def test_it_ranks_what_it_has_not_seen(rows: JudgedRows, student: Path) -> None:
+    card = LinearModel.load(student).card
     seen = card["held_out"]
     assert seen["of"] == "models and scenarios"
     assert (seen["dialogues"], seen["replies"]) == (48, len(rows.targets))
-    assert seen["turn_r"]["emotion"] > 0.7
+    assert seen["turn_r"]["emotion"] > max(0.7, seen["length_r"]["emotion"])
     assert seen["model_spearman"]["emotion"] > 0.7
-    assert seen["length_r"]["emotion"] < seen["turn_r"]["emotion"]
-    assert list(card["fitted_on"]["models"]) == ["cold", "cruel", "kind", "plain"]
+    assert card["fitted_on"]["models"] == sorted(MODELS)
     lowest, *_, highest = seen["calibration"]["emotion"]
     assert lowest[1] < 0 < highest[1]
+    perfect = agreement(rows, rows.targets)
+    assert perfect["turn_r"] == perfect["dialogue_r"] == perfect["model_spearman"] == {"emotion": 1.0}
 
 
 def test_folds_share_neither_models_nor_scenarios(rows: JudgedRows) -> None:
@@ -109,35 +104,27 @@ def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> No
     """The last message and all states of every dialogue are others; the features are the same."""
 
     def altered(one: Transcript) -> Transcript:
-        last = len(one.turns) - 1
-        turns = [
-            t.model_copy(update={"state": {"emotion": 7.0}, "message": "?" if t.index == last else t.message}) for t in one.turns
-        ]
-        return one.model_copy(update={"turns": tuple(turns), "score": 7.0})
+        *before, last = (turn.model_copy(update={"state": {"emotion": 7.0}}) for turn in one.turns)
+        return one.model_copy(update={"turns": (*before, last.model_copy(update={"message": "?"})), "score": 7.0})
 
-    other = run(tmp_path / "other")
-    written(other, [altered(one) for one in list(read_transcripts(other / "transcripts.jsonl"))])
-    assert (read_rows([other]).design.kernel == rows.design.kernel).all()
+    other = read_rows([run(tmp_path, [*map(altered, dialogues())])])
+    assert (other.design.matrix != rows.design.matrix).nnz == 0
 
 
 def test_wrong_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="4 judged dialogues"):
-        read_rows([run(tmp_path / "small", count=1)])
+        read_rows([run(tmp_path / "small", dialogues(count=1))])
     with pytest.raises(InputError, match="eibench and sage"):
-        read_rows([run(tmp_path / "one"), run(tmp_path / "two", environment="eibench")])
-
-
-def test_a_change_without_a_part_is_refused_and_not_filled_in(tmp_path: Path) -> None:
-    path = run(tmp_path / "run")
-    *others, last = read_transcripts(path / "transcripts.jsonl")
+        read_rows([run(tmp_path / name, dialogues(name)) for name in ("sage", "eibench")])
+    *others, last = dialogues()
     turn = last.turns[0].model_copy(update={"change": {"trust": 1.0}})
-    with pytest.raises(InputError, match="trust"):
-        read_rows([written(path, [*others, last.model_copy(update={"turns": (turn, *last.turns[1:])})])])
+    with pytest.raises(InputError, match="trust"):  # and not filled in
+        read_rows([run(tmp_path / "other", [*others, last.model_copy(update={"turns": (turn, *last.turns[1:])})])])
 
 
 def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     invoke = CliRunner().invoke
-    played, out = run(tmp_path / "run"), tmp_path / "my.student"
+    played, out = run(tmp_path / "run", dialogues()), tmp_path / "my.student"
     done = invoke(app, ["student", "fit", str(played), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert invoke(app, ["student", "show", str(out)]).output in done.output
@@ -157,12 +144,13 @@ async def test_it_judges_and_plays(student: Path) -> None:
     spec = load_environment("sage")
     judge = spec.judge(resolve(f"student:{student}"))
     assert isinstance(judge, SageEmbeddedUser)
-    judge.admit(RELEASED_IN_ENGLISH)  # a judge needs no written lines
+    english, chinese = released("The boat did not come today."), released("今天的船又没有来。")
+    judge.admit(english)  # a judge needs no written lines
     with pytest.raises(InputError, match="another script"):
-        judge.admit(RELEASED)
+        judge.admit(chinese)
     player = spec.players({"user": resolve(f"student:{student}")})
     with pytest.raises(InputError, match="no written lines"):
-        player.admit(RELEASED_IN_ENGLISH)
+        player.admit(english)
     scenario = spec.load("support")[0]
     played = await play(spec.make([scenario], player), scenario.id, Baseline("template"), seed=1)
     assert played.scored
@@ -180,9 +168,3 @@ async def test_where_it_cannot_judge_it_says_so(student: Path) -> None:
         load_environment("perm").judge(model)
     with pytest.raises(UseError, match="judges replies"):
         await model.complete([])
-    foreign = student.with_name("foreign.student")
-    loaded = LinearModel.load(student)
-    foreign.write_bytes(loaded._replace(card={**loaded.card, "environment": "eibench"}).to_bytes())
-    with pytest.raises(UseError, match="fitted on eibench"):
-        load_environment("sage").judge(resolve(f"student:{foreign}"))
-    assert loaded.outputs == ("emotion",)

@@ -27,6 +27,7 @@ from heartloop.environments.perm.scenario import load_scenarios
 from heartloop.environments.perm.users import RESONATION, PermEmbeddedUser
 from heartloop.environments.reading import LearnedAppraiser
 from heartloop.environments.records import half_of
+from heartloop.reader.reader import DANGER_WORTH, INSULT_WORTH
 from tests.fixed_appraiser import FixedAppraiser, FixedReader, reading
 from tests.one_turn_scenarios import LIE, SAMPLE, SWIM
 
@@ -72,13 +73,12 @@ def test_levels_of_daily_conversation_are_the_appraisers_in_whole_steps_and_halv
 
 @both
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("floor", "level", "mark"), [("danger", 1, 0), ("hostility", 2, 10)])
-def test_harm_has_a_limit_that_nothing_lifts(player: type[AnswerPlayer], floor: str, level: int, mark: int, seed: int) -> None:
-    best = {"understanding": 4, "feeling": 4, "particular": 4, "warmth": 4, "pressure": 0, "performance": 0, "coherence": 4}
-    grades = graded(player(LearnedAppraiser(player.reading, FixedReader(reading(floor, **best)))), "anything", seed)
+@pytest.mark.parametrize("worth", [INSULT_WORTH, DANGER_WORTH])
+def test_the_best_worth_of_an_insult_gives_the_lowest_grades(player: type[AnswerPlayer], worth: float, seed: int) -> None:
+    grades = graded(player(LearnedAppraiser(player.reading, FixedReader(reading(worth=worth)))), "anything", seed)
     bystander = grades.pop("bystander", None)
-    assert max(grade.score for grade in grades.values()) <= level
-    assert bystander is None or max(bystander.evidence.values()) <= mark
+    assert {grade.score for grade in grades.values()} == {1}
+    assert bystander is None or max(bystander.evidence.values()) <= 1
 
 
 @both

@@ -89,6 +89,6 @@ async def test_a_seed_varies_the_dialogue_a_little_and_the_same_seed_nothing() -
     assert first.score is not None
     assert other.score is not None
     assert 0 < abs(first.score - other.score) < 15
-    assert set(first.prompts) >= {"weights.reader", "weights.effect"}
+    assert "weights.reader" in first.prompts
     assert set(first.turns[0].evidence["aspects"]) >= {"understanding", "hostility"}
     assert all(0 <= mark <= 4 for mark in first.turns[0].evidence["aspects"].values())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import fmean
 
 from heartloop.environments.suites import Material
 from heartloop.reader.aspects import STRATEGIES
-from heartloop.validity.strategies import GROUPS, READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
+from heartloop.validity.strategies import READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
+from heartloop.validity.suites import dialogue_key
 from tests.validity.judges import Judge, ask
 
 ALIKE = {"passages": [{"begins": "So", "strategies": ["A-1", "A-4"]}, {"begins": "Try", "strategies": ["A-1", "F-5"]}]}
@@ -52,8 +54,13 @@ def test_without_a_judge_the_reader_labels_alone(material: Material) -> None:
     assert list(shown) == [READER]
     empathy = {model: used["B"]["mean"] for model, used in shown[READER].items()}
     assert empathy["heartloop/counsellor"] > empathy["heartloop/hostile"]
-    insults = shown[READER]["heartloop/hostile"]
-    assert not any(insults[letter]["mean"] for letter in GROUPS), "insults do not support"
+    labels = labels_by_reader(material.dialogues)
+
+    def supports(model: str) -> float:
+        keys = [f"{dialogue_key(one)}|{turn.index}" for one in material.dialogues if one.model == model for turn in one.turns]
+        return fmean(bool(labels[key]) for key in keys)
+
+    assert supports("heartloop/hostile") < 0.3 < supports("heartloop/counsellor")
 
 
 def test_a_language_that_the_reader_does_not_read_needs_a_judge(material: Material) -> None:

@@ -1,4 +1,4 @@
-"""Ridge regression on the n-grams and counts of replies, by LSQR (Paige and Saunders 1982), which needs no matrix of their products."""
+"""Ridge regression on the n-grams and counts of replies, by LSQR (Paige and Saunders 1982): no matrix of products is needed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result
-from heartloop.reader.aspects import ASPECTS, STRATEGIES
+from heartloop.reader.aspects import STRATEGIES
 from heartloop.reader.features import Context, lacks_english
 from heartloop.reader.reader import embedded_reader
 from heartloop.scoring.agreement import nominal_alpha
@@ -40,10 +40,6 @@ _SHORT: Mapping[str, str] = {
     "G": "Information",
 }  # fmt: skip
 """Names of the groups that fit below a bar."""
-HOSTILE = 2.0
-"""Mark of hostility, 0 to 4, from which a reply supports in no way for the reader: of 64 labelled replies at or above it 51 have
-no label, and the fits of the strategies alone name one for some of these."""
-
 _MOST_PASSAGES = 8
 _MOST_LABELS = 4
 
@@ -107,8 +103,8 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[str, frozenset[str
         for turn in dialogue.turns:
             if (reply := said(turn)).strip():
                 reading = reader.read(reply, Context(tuple(messages), tuple(replies)))
-                hostile = reading.aspects[ASPECTS.index("hostility")] >= HOSTILE
-                labels[f"{dialogue_key(dialogue)}|{turn.index}"] = _with_groups(() if hostile else reading.strategies)
+                harmful = reading.floor in ("hostility", "danger")
+                labels[f"{dialogue_key(dialogue)}|{turn.index}"] = _with_groups(() if harmful else reading.strategies)
             replies.append(reply)
             if turn.message is not None:
                 messages.append(turn.message)

@@ -63,7 +63,7 @@ class DailyLLMUser(JudgeModel):
 class DailyEmbeddedUser(AnswerPlayer):
     """The six judges without a language model: each metric is an output of an appraiser, rounded to the nearest level.
 
-    A dangerous answer gets level 1 in all six, a hostile one at most level 2. Dates are not read.
+    A dangerous or hostile answer gets level 1 in all six. Dates are not read.
     """
 
     reading = READING

@@ -119,7 +119,7 @@ class EQBenchEmbeddedUser(EmbeddedPlayer):
 
 
 def _mark(criterion: str, reading: Reading) -> float:
-    if reading.silent or reading.floor == "danger":
+    if reading.silent or reading.unread or reading.floor == "danger":
         return 0.0
     values = [
         _HIGHEST_ASPECT - mark if aspect in HARMFUL_ASPECTS else mark

@@ -119,10 +119,8 @@ _RESONATION: Mapping[int, str] = {
 
 
 class PermEmbeddedUser(AnswerPlayer):
-    """The four judges without a language model: rounded outputs of the learned reader, and the level of the analysis.
-
-    A dangerous response gets the lowest of expression, reception and bystander, a hostile one at most level 2 and marks of 10.
-    """
+    """The four judges without a language model: the grades that go with the worth of the response, rounded, and the level of the
+    analysis. A dangerous response gets the lowest of expression, reception and bystander, a hostile one level 1 and at most 1."""
 
     reading = READING
 
