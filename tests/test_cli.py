@@ -210,7 +210,7 @@ def test_compare_writes_its_numbers_and_its_gate_and_may_require_that_it_is_show
 def test_a_bot_that_raises_is_scored_as_silence_and_the_first_cause_is_printed(tmp_path: Path) -> None:
     (tmp_path / "raising_bot.py").write_text("def reply(messages):\n    raise RuntimeError('no database')\n", encoding="utf-8")
     done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=0)
-    assert "8 of 8 replies failed and scored as silence" in done.err
+    assert "8 of 8 replies failed and are scored as silence" in done.err
     assert "no database" in done.err
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert all(t.scored and t.counts["failed replies"] == len(t.turns) for t in transcripts)

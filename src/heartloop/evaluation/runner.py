@@ -130,9 +130,11 @@ class Played(NamedTuple):
     def failed_replies(self) -> str:
         """One sentence on replies that bots failed to give, with the first cause; empty without one."""
         turns = [turn for t in self.run.transcripts for turn in t.turns]
-        if not (errors := [turn.error for turn in turns if turn.error is not None]):
+        if not (errors := [turn.error for turn in turns if turn.error is not None]) or self.run.settings.get("rejudged"):
             return ""
-        return f"{len(errors)} of {amount(len(turns), 'reply', 'replies')} failed and scored as silence; the first: {errors[0]}"
+        return (
+            f"{len(errors)} of {amount(len(turns), 'reply', 'replies')} failed and are scored as silence; the first: {errors[0]}"
+        )
 
     @property
     def thinking_only(self) -> str:
