@@ -51,15 +51,18 @@ def play(workspace: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("head", "code"), [(None, 0), ('"Stop whining. You are wasting my time."', 1)])
+@pytest.mark.parametrize(
+    ("head", "code"), [(None, 0), ("return 'Stop whining. You are wasting my time.'", 1), ("raise KeyError", 1)]
+)
 def test_the_gate_passes_an_unchanged_system_and_stops_a_worse_one(head: str | None, code: int, tmp_path: Path) -> None:
     source = (EXAMPLE / "assistant.py").read_text(encoding="utf-8")
     for name in ("base", "head"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "assistant.py").write_text(source, encoding="utf-8")
     if head is not None:
-        (tmp_path / "head" / "assistant.py").write_text(f"def reply(messages):\n    return {head}\n", encoding="utf-8")
+        (tmp_path / "head" / "assistant.py").write_text(f"def reply(messages):\n    {head}\n", encoding="utf-8")
     done = play(tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
-    assert (tmp_path / "summary.md").read_text(encoding="utf-8").strip()
+    assert "\nGate: " in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert (tmp_path / "runs" / "gate.xml").is_file()
     assert (tmp_path / "runs" / "report" / "index.html").is_file()

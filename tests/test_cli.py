@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from unittest.mock import Mock
+from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
@@ -188,7 +189,7 @@ def test_compare_is_a_gate(merged: Path, new: str, old: str, gate: tuple[str, ..
     done = heartloop("compare", "whole", *models, *gate, cwd=merged, code=code)
     assert "Paired on 8 dialogues of 8 scenarios" in done.out
     assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
-    assert ("B is worse than A by more than 5." in done.err) is (code == 1)
+    assert ("Gate: worse." if code == 1 else "Gate: shown not worse.") in done.out
     refused("compare", "whole", *models, "--worse-than", "-1", cwd=merged, said="--worse-than is -1.0")
 
 
@@ -204,6 +205,30 @@ def test_a_report_of_several_runs_replaces_that_of_none_and_names_them(merged: P
     collected = heartloop("report", ".", cwd=tmp_path, code=0)
     assert "2 runs: 1, 2\nReport: report/index.html" in collected.out
     assert [(tmp_path / run / "report" / "index.html").read_bytes() for run in ("1", "2")] == own
+
+
+def test_compare_writes_its_numbers_and_its_gate_and_may_require_that_it_is_shown(merged: Path) -> None:
+    words = ("compare", "whole", "--model-a", "heartloop/hostile", "--model-b", "heartloop/reflector", "--json", "numbers.json")
+    done = heartloop(*words, "--worse-than", "0", "--require-shown", "--junit", "gate.xml", cwd=merged, code=0)
+    written = json.loads((merged / "numbers.json").read_text(encoding="utf-8"))
+    assert written["gate"]["passed"]
+    assert written["gate"]["reason"] in done.out
+    assert ElementTree.parse(merged / "gate.xml").getroot()[0].get("failures") == "0"
+    (merged / "gate.xml").unlink()
+    heartloop(*words, cwd=merged, code=0)
+    assert json.loads((merged / "numbers.json").read_text(encoding="utf-8"))["gate"] is None
+    for option in (("--require-shown",), ("--junit", "gate.xml")):
+        refused(*words, *option, cwd=merged, said=(option[0], "--worse-than"))
+    refused("compare", "whole", *words[2:6], "--json", "missing/numbers.json", cwd=merged, said="missing/numbers.json")
+
+
+def test_a_bot_that_raises_is_scored_as_silence_and_the_first_cause_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "raising_bot.py").write_text("def reply(messages):\n    raise RuntimeError('no database')\n", encoding="utf-8")
+    done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=0)
+    assert "8 of 8 replies failed and are scored as silence" in done.err
+    assert "no database" in done.err
+    transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert all(t.scored and t.counts["failed replies"] == len(t.turns) for t in transcripts)
 
 
 def test_rescore_writes_a_run_beside_that_report_and_compare_open(merged: Path) -> None:

@@ -28,6 +28,7 @@ from tests.write_docs import (
     ROOT,
     SHOWN,
     cli_page,
+    comparison_schema,
     recipe_page,
     results_table,
     settings_of,
@@ -51,6 +52,10 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 def test_cli_page_is_current() -> None:
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == cli_page()
+
+
+def test_the_schema_of_a_comparison_is_current() -> None:
+    assert (ROOT / "docs" / "compare.schema.json").read_text(encoding="utf-8") == comparison_schema()
 
 
 def test_the_page_of_a_recipes_settings_is_current_and_explains_each() -> None:

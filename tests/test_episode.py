@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from heartloop.core.chat import Reply, ScriptedChat
 from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, write_line
 from heartloop.core.errors import (
     AnswerError,
+    BotError,
     BudgetSpent,
     EnvironmentBroken,
     InputError,
@@ -22,6 +24,7 @@ from heartloop.core.errors import (
 )
 from heartloop.environments.check import PROBES, check_environment
 from heartloop.environments.episode import SILENCE, YOU_BEGIN, Episode, Outcome, RoleFailed, UserTurn, broken_formats, play
+from heartloop.environments.replay import replayed
 
 
 class Countdown:
@@ -223,6 +226,34 @@ async def test_a_policy_call_that_fails_for_good_leaves_the_dialogue_unscored(er
     assert transcript.score is None
     assert transcript.rewards == ()
     assert [t.reply for t in transcript.turns] == ["a"]  # what was played is kept
+
+
+async def test_a_bot_that_fails_by_itself_is_silent_and_the_dialogue_is_scored() -> None:
+    environment = Countdown()
+    transcript, policy = await talk(["a", BotError("it raised KeyError"), "ccc"], environment)
+    assert environment.seen[2:] == ["step a", "step ", "step ccc"]
+    assert (transcript.stop, transcript.failure, transcript.score) == ("goodbye", None, 4.0)
+    assert [(t.silent, t.error) for t in transcript.turns] == [(False, None), (True, "it raised KeyError"), (False, None)]
+    assert transcript.counts == {"re-asks": 7, "silences": 1, "truncated": 0, "failed replies": 1}
+    assert policy.asked[2][4].content == SILENCE
+
+
+async def test_only_a_failed_reply_has_an_error_in_the_file() -> None:
+    transcript, _ = await talk(["a", BotError("it raised KeyError"), "ccc"])
+    assert Transcript.model_validate_json(write_line(transcript)) == transcript
+    assert ["error" in turn for turn in json.loads(write_line(transcript))["turns"]] == [False, True, False]
+
+
+async def test_a_bot_that_fails_as_the_user_simulator_leaves_the_dialogue_unscored() -> None:
+    transcript, _ = await talk(["a"], Countdown(breaks={0: RoleFailed("user", BotError("it raised KeyError"))}))
+    assert transcript.failure is not None
+    assert (transcript.failure.role, transcript.failure.kind, transcript.score) == ("user", "BotError", None)
+
+
+async def test_a_failed_reply_is_one_when_the_dialogue_is_played_again() -> None:
+    played, _ = await talk(["a", BotError("it raised KeyError"), "ccc"])
+    again = await replayed(played, Countdown())
+    assert (again.turns, again.counts, again.score) == (played.turns, played.counts, played.score)
 
 
 @pytest.mark.parametrize("cause", [TransportError("no route"), AnswerError("answered 'maybe'")])

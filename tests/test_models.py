@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from heartloop.core.chat import ChatModel, Reply, ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Usage
-from heartloop.core.errors import BudgetSpent, InputError, ModelError, TransportError, UseError
+from heartloop.core.errors import BotError, BudgetSpent, InputError, ModelError, TransportError, UseError
 from heartloop.models.budget import Meter, Metered, Price, Spend, is_paid, is_scripted, load_prices
 from heartloop.models.client import LOCAL, SERVICES, Connections, EndpointChat, variable
 from heartloop.models.functions import PythonChat
@@ -222,11 +222,11 @@ async def test_a_python_function_is_a_model(agent: str, function: str, text: str
     assert reply.usage.prompt_tokens == 6
 
 
-async def test_an_exception_in_a_python_function_is_a_model_error_with_its_cause(agent: str) -> None:
-    with pytest.raises(ModelError, match=rf"python:{agent}:broken .*KeyError: 'nothing'.*{agent}.py, line 23") as caught:
+async def test_an_exception_in_a_python_function_is_the_bots_error_unless_it_is_that_of_a_provider(agent: str) -> None:
+    with pytest.raises(BotError, match=rf"python:{agent}:broken .*KeyError: 'nothing'.*{agent}.py, line 23") as caught:
         await resolve(f"python:{agent}:broken").complete(HELLO)
     assert isinstance(caught.value.__cause__, KeyError)
-    with pytest.raises(ModelError, match="returned int"):
+    with pytest.raises(BotError, match="returned int"):
         await resolve(f"python:{agent}:number").complete(HELLO)
     with pytest.raises(TransportError, match=r"^upstream is down$"):
         await resolve(f"python:{agent}:down").complete(HELLO)

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import environment_names, load_environment
+from heartloop.evaluation.gate import ComparisonFile
 from heartloop.models.client import provider_table, variable
 from heartloop.training.recipe import Recipe
 
@@ -99,6 +100,10 @@ def recipe_page() -> str:
     ]
     lines += [f"| `{name}` | {default} | {meaning} |" for name, default, meaning in settings_of(Recipe)]
     return "\n".join(lines) + "\n"
+
+
+def comparison_schema() -> str:
+    return json.dumps(ComparisonFile.model_json_schema(mode="serialization"), indent=2, ensure_ascii=False) + "\n"
 
 
 OPTIONS = re.compile(r"(?<=<!-- options of )(\w+)(: written by `make docs` -->\n).*?(?=<!-- end of options -->)", re.DOTALL)
@@ -221,6 +226,7 @@ def _write_results() -> None:
 if __name__ == "__main__":
     (ROOT / "docs" / "recipe-settings.md").write_text(recipe_page(), encoding="utf-8")
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (ROOT / "docs" / "compare.schema.json").write_text(comparison_schema(), encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         page.write_text(with_providers(with_options(page.read_text(encoding="utf-8"))), encoding="utf-8")
     NOTEBOOK.write_text(json.dumps(notebook(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

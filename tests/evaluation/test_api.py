@@ -110,13 +110,15 @@ def test_the_hash_of_a_function_follows_its_values_and_the_functions_it_uses() -
     assert len({source("a", "b"), source("a", "c"), source("c", "b")}) == 3
 
 
-def test_a_function_that_raises_leaves_dialogues_unscored_and_warns() -> None:
+def test_a_function_that_raises_is_silent_which_is_counted_and_warned_of() -> None:
     def broken(messages: list[dict[str, str]]) -> str:
         raise ValueError("out of words")
 
-    with pytest.warns(RuntimeWarning, match="2 of 2 dialogues unscored .*out of words"):
+    with pytest.warns(RuntimeWarning, match=r"(\d+) of \1 replies failed .*out of words"):
         run = heartloop.evaluate("sage", broken, **SMALL)
-    assert run.scores.unscored == 2
+    (card,) = run.scores.models
+    assert (card.scored, card.unscored, card.failed_replies) == (2, 0, card.silences)
+    assert all("out of words" in row["error"] for row in run.table("turns"))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ import pytest
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, read_transcripts
-from heartloop.core.errors import BudgetSpent, TransportError
+from heartloop.core.errors import BotError, BudgetSpent, TransportError
 from heartloop.environments.episode import Episode, Outcome, UserTurn
 from heartloop.evaluation.progress import Progress
 from heartloop.evaluation.runner import PILOT, Estimate, RunResult, player, work_through
@@ -245,6 +245,15 @@ async def test_a_run_without_a_pilot_stops_if_its_first_eight_dialogues_fail_in_
     first_calls = Echo(fails=lambda call: TransportError("gone") if call in failing else None)
     ended = await run(tmp_path, [first_calls], settings(20), pilot=lambda _: True, agreed=True, max_connections=1)
     assert (ended.played, "gone" in (ended.stopped or "")) == (played, stops)
+
+
+@pytest.mark.parametrize(("failing", "played", "stops"), [(range(1, 99), 2, True), (range(2, 99), 6, False)])
+async def test_a_run_stops_after_its_pilot_if_the_bot_failed_at_every_reply(
+    failing: range, played: int, stops: bool, tmp_path: Path
+) -> None:
+    bot = Echo(fails=lambda call: BotError("it raised") if call in failing else None)
+    ended = await run(tmp_path, [bot], pilot=lambda _: True, max_connections=1)
+    assert (ended.played, ended.failed, "it raised" in (ended.stopped or "")) == (played, 0, stops)
 
 
 async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(tmp_path: Path) -> None:

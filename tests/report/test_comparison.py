@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from heartloop.core.dialogue import Failure, Sampling, StopReason, Transcript
@@ -18,11 +21,13 @@ from heartloop.evaluation.compare import (
     choose_sides,
     compare,
     comparison_text,
-    worse_by,
 )
+from heartloop.evaluation.gate import comparison_file, gate, junit
 from heartloop.evaluation.store import read_run
+from heartloop.scoring.power import sample_size_for
 from heartloop.scoring.statistics import Interval, Shape
 from tests.report.talks import HOSTILE, WriteRun, talk
+from tests.write_docs import ROOT
 
 BROKEN = Failure(role="user", kind="AnswerError", detail="no number")
 
@@ -137,23 +142,87 @@ class TestWarnings:
         assert ("Unscored in one or both" in " ".join(against(a, b).warnings)) == warns
 
 
+@pytest.fixture
+def nine() -> Comparison:
+    """Differences -10, -11, -12, three times each: variance 6 / 8, error sqrt(0.75 / 9), t 2.306: -11.67 to -10.33."""
+    a = by_ends("a", {f"s{number}": 50.0 for number in range(9)})
+    return against(a, by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(9)}))
+
+
 class TestGate:
-    @pytest.mark.parametrize(("threshold", "trips"), [(0.0, True), (10.3, True), (10.4, False), (11.0, False)])
-    def test_the_whole_interval_has_to_lie_beyond(self, threshold: float, trips: bool) -> None:
-        # differences -10, -11, -12, three times each: variance 6 / 8, error sqrt(0.75 / 9), t 2.306: -11.67 to -10.33
-        a = by_ends("a", {f"s{number}": 50.0 for number in range(9)})
-        b = by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(9)})
-        assert worse_by(against(a, b), threshold) is trips
+    @pytest.mark.parametrize(
+        ("threshold", "outcome"),
+        [(0.0, "worse"), (10.3, "worse"), (10.4, "not shown"), (11.0, "not shown"), (11.6, "not shown"), (11.7, "not worse")],
+    )
+    def test_where_the_whole_interval_lies_decides(self, threshold: float, outcome: str, nine: Comparison) -> None:
+        free, strict = (gate(nine, threshold, require_shown=strict) for strict in (False, True))
+        assert (free.outcome, strict.outcome) == (outcome, outcome)
+        assert (free.passed, strict.passed) == (outcome != "worse", outcome == "not worse")
+        assert "-11.7 to -10.3" in free.reason
+
+    def test_what_is_not_shown_names_the_scenarios_that_would_show_it(self, nine: Comparison) -> None:
+        assert f"about {sample_size_for(11.0, 0.75**0.5)} scenarios show it; this comparison has 9" in gate(nine, 11.0).reason
+
+    @pytest.mark.parametrize(("lost", "outcome"), [(1, "not worse"), (2, "not shown"), (3, "not shown")])
+    def test_unscored_shares_more_than_5_points_apart_show_nothing(self, lost: int, outcome: str) -> None:
+        a, b = (by_ends(name, {f"s{n}": 50 for n in range(20)}) for name in "ab")
+        b[:lost] = [d.model_copy(update={"score": None}) for d in b[:lost]]
+        assert gate(against(a, b), 2.0).outcome == outcome  # 1 of 20 is 5 points
+        both = [d.model_copy(update={"score": None}) for d in a[:lost]] + a[lost:]
+        assert gate(against(both, b), 2.0).outcome == "not worse"
+
+    @pytest.mark.parametrize(("scenarios", "outcome"), [(2, "not shown"), (9, "not shown"), (10, "not worse")])
+    def test_few_scenarios_without_a_difference_show_nothing(self, scenarios: int, outcome: str) -> None:
+        mine = by_ends("a", {f"s{number}": 50.0 for number in range(scenarios)})
+        assert gate(against(mine, mine), 0.0).outcome == outcome
 
     def test_one_person_decides_nothing(self) -> None:
         one = against([talk("a", "s1", [10])], [talk("b", "s1", [-10])])
         with pytest.raises(UseError, match="needs an interval"):
-            worse_by(one, 0.0)
+            gate(one, 0.0)
 
     @pytest.mark.parametrize("threshold", [-1.0, float("nan"), 101.0])
     def test_a_threshold_that_is_none_is_refused(self, found: Comparison, threshold: float) -> None:
         with pytest.raises(UseError, match="--worse-than is"):
-            worse_by(found, threshold)
+            gate(found, threshold)
+
+
+class TestFiles:
+    def test_the_json_file_is_that_of_the_schema(self, found: Comparison, nine: Comparison) -> None:
+        schema = json.loads((ROOT / "docs" / "compare.schema.json").read_text(encoding="utf-8"))
+        with_gate, without = (
+            json.loads(comparison_file(*given).model_dump_json()) for given in ((nine, gate(nine, 2.0)), (found,))
+        )
+        for written in (with_gate, without):
+            jsonschema.validate(written, schema)
+            assert written["difference"]["mean"] == -11.0
+        assert (with_gate["gate"]["outcome"], with_gate["gate"]["passed"]) == ("worse", False)
+        assert (without["gate"], without["a"]["unscored"], without["b"]["unscored"]) == (None, 0, 1)
+
+    def test_a_number_that_is_not_defined_is_null(self) -> None:
+        one = against([talk("a", "s1", [10])], [talk("b", "s1", [-10])])
+        written = json.loads(comparison_file(one).model_dump_json())
+        assert (written["difference"]["low"], written["effect"], written["sd"]) == (None, None, None)
+
+    @pytest.mark.parametrize(
+        ("threshold", "strict", "child"),
+        [(11.0, False, "skipped"), (11.0, True, "failure"), (2.0, False, "failure"), (90.0, True, None)],
+    )
+    def test_the_junit_file_has_the_gate_as_a_test_case(
+        self, threshold: float, strict: bool, child: str | None, nine: Comparison
+    ) -> None:
+        suite = ElementTree.fromstring(junit(nine, gate(nine, threshold, require_shown=strict), HOSTILE))[0]
+        counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
+        assert counts == {"tests": "1", "failures": str(int(child == "failure")), "skipped": str(int(child == "skipped"))}
+        assert [part.tag for part in suite[0]] == [*([child] if child else []), "system-out"]
+
+
+def test_replies_that_a_bot_failed_to_give_are_counted() -> None:
+    a, b = (by_ends(name, {"s1": 50, "s2": 50}) for name in "ab")
+    b[0] = b[0].model_copy(update={"turns": (b[0].turns[0].model_copy(update={"error": "it raised"}),)})
+    found = against(a, b)
+    assert found.failed_replies == (0, 1)
+    assert any("0 of 2 replies in A, 1 of 2 replies in B" in warning for warning in found.warnings)
 
 
 class TestSides:

@@ -11,7 +11,8 @@ import pytest
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report import plane_of
-from heartloop.evaluation.compare import choose_sides, compare, worse_by
+from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.gate import gate
 from heartloop.evaluation.scores import course_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
 from heartloop.report.site import write_site
@@ -106,10 +107,10 @@ def test_a_comparison_is_in_points_and_by_scene(mixed: list[Transcript]) -> None
     assert (found.pairs, found.difference.mean) == (4, 75.0)  # 50, 100, 100, 50
     assert [(g.key, g.difference.mean) for g in found.groups] == [("charm", 50.0), ("defense", pytest.approx(250 / 3))]
     back = compare(*choose_sides(run, None, "x/good", "x/poor"))  # sd 28.87: -75 -+ 3.182 * 14.43 = -120.9 to -29.1
-    assert worse_by(back, 29.0)
-    assert not worse_by(back, 30.0)
+    assert gate(back, 29.0).outcome == "worse"
+    assert gate(back, 30.0).outcome == "not shown"
     with pytest.raises(UseError, match="points of outcome from 0 to 200"):
-        worse_by(found, 201.0)
+        gate(found, 201.0)
 
 
 def test_runs_share_a_table_whatever_scenario_comes_first_but_not_with_another_weight() -> None:

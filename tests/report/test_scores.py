@@ -63,6 +63,15 @@ def test_replies_repeated_in_other_scenarios_worked_by_hand() -> None:
     assert score_card([saying("s1", "I see.")], {}).models[0].said_to_others is None
 
 
+def test_replies_that_a_bot_failed_to_give_are_counted_and_named_under_the_table() -> None:
+    fine = talk("m", "s1", [5, 5])
+    failed = fine.model_copy(update={"turns": tuple(turn.model_copy(update={"error": "it raised"}) for turn in fine.turns)})
+    for dialogue, number in ((fine, 0), (failed, 2)):
+        card = score_card([dialogue], {})
+        assert card.models[0].failed_replies == number
+        assert any("failed at 2 replies" in caution for caution in cautions(card)) == bool(number)
+
+
 def test_rank_groups_worked_by_hand() -> None:
     # To a: b differs by 10, -1, 4, which is within chance; c by 15, 15, 16: t 46. b and c differ by 5, 16, 12: t 3.4, p 0.08
     finals = {"a": (60, 60, 60), "b": (50, 61, 56), "c": (45, 45, 44)}

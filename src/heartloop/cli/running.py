@@ -122,8 +122,8 @@ def play_run(
         typer.echo(summary)
     for (role, kind), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
         typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
-    if played.thinking_only:
-        typer.echo(f"{played.thinking_only}.", err=True)
+    for sentence in filter(None, (played.failed_replies, played.thinking_only)):
+        typer.echo(f"{sentence}.", err=True)
     if ended.stopped is not None:
         left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
         typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)

@@ -27,31 +27,45 @@ def compare(
     worse_than: Annotated[
         float | None, Option(help="Exit with code 1 if the 95 % interval of B - A lies below minus this number of points.")
     ] = None,
+    require_shown: Annotated[
+        bool, Option("--require-shown", help="With --worse-than: exit with code 1 unless the interval shows that B is not worse.")
+    ] = False,
+    json_file: Annotated[Path | None, Option("--json", help="JSON file to write, with all numbers and the gate.")] = None,
+    junit_file: Annotated[Path | None, Option("--junit", help="JUnit file to write, with the gate as a test case.")] = None,
     report: Annotated[
         Path | None, Option(help="Also write a report of the runs into this folder, with a page of the comparison.")
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
-    from heartloop.evaluation.compare import choose_sides, comparison_text, worse_by
+    from heartloop.core.system import reported, write_whole
+    from heartloop.evaluation.compare import choose_sides, comparison_text
     from heartloop.evaluation.compare import compare as compared
+    from heartloop.evaluation.gate import comparison_file, gate, junit
     from heartloop.evaluation.store import read_run
 
+    if worse_than is None and (require_shown or junit_file is not None):
+        raise UseError(f"{'--require-shown' if require_shown else '--junit'} needs a gate; pass --worse-than POINTS too")
     runs = [read_run(path) for path in (run_a, run_b) if path is not None]
     a, b = choose_sides(runs[0], runs[1] if len(runs) > 1 else None, model_a, model_b)
     comparison = compared(a, b, min_difference=min_difference)
-    failed = worse_than is not None and worse_by(comparison, worse_than)
-    typer.echo(comparison_text(comparison, min_difference=min_difference))
+    gated = None if worse_than is None else gate(comparison, worse_than, require_shown=require_shown)
+    text = comparison_text(comparison, min_difference=min_difference)
+    typer.echo(text)
+    if json_file is not None:
+        with reported(f"write {json_file}", "choose another --json"):
+            write_whole(json_file, comparison_file(comparison, gated, min_difference).model_dump_json(indent=2) + "\n")
+    if junit_file is not None and gated is not None:
+        with reported(f"write {junit_file}", "choose another --junit"):
+            write_whole(junit_file, junit(comparison, gated, text))
     if report is not None:
         from heartloop.report.comparing import COMPARISON
         from heartloop.report.site import write_site
 
         write_site(runs, report, comparison=comparison, min_difference=min_difference)
         typer.echo(f"Report: {report / COMPARISON}")
-    if failed:
-        typer.echo(f"B is worse than A by more than {worse_than:g}.", err=True)
-        raise typer.Exit(1)
-    if worse_than is not None:
-        typer.echo(f"Gate: B is not worse than A by more than {worse_than:g}.")
+    if gated is not None:
+        typer.echo(str(gated))
+        raise typer.Exit(int(not gated.passed))
 
 
 def merge(

@@ -258,6 +258,12 @@ class Turn(_Frozen):
     evidence: Evidence = Field(default_factory=dict)
     message: Text | None = None
     """The user's answer; `None` if the dialogue ended first."""
+    error: Text | None = None
+    """Why a bot of the user's own gave no reply and was silent (`BotError`); written to JSON only if it is set."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_error(self, handler: _Handler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name != "error" or value is not None}
 
 
 class Transcript(_Frozen):
@@ -432,7 +438,17 @@ def usage_by_role(calls: Sequence[Call]) -> dict[str, Usage]:
 
 
 def turn_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    return {"silences": sum(turn.silent for turn in turns), "truncated": sum(turn.truncated for turn in turns)}
+    failed = failed_replies(turns)
+    return {
+        "silences": sum(turn.silent for turn in turns),
+        "truncated": sum(turn.truncated for turn in turns),
+        **({"failed replies": failed} if failed else {}),
+    }
+
+
+def failed_replies(turns: Iterable[Turn]) -> int:
+    """The number of replies that a bot failed to give, which are among its silences."""
+    return sum(turn.error is not None for turn in turns)
 
 
 HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})

@@ -46,6 +46,11 @@ class MalformedReply(ModelError):
     """The response was not a chat completion."""
 
 
+class BotError(ModelError):
+    """A bot of the user's own (`python:`) failed by itself: it raised, returned no text, or did not answer in time. As the model
+    under test it was silent, which is scored; the way to a provider failed in none of these cases."""
+
+
 class AnswerError(HeartloopError):
     """A judge's or user simulator's answer did not fit its schema after the re-asks."""
 

@@ -1,7 +1,7 @@
 """Environment and Episode, and the one turn loop that evaluation, training and the arena share.
 
-Everything the policy does is scored: refusals, silence, a reply that its token limit cuts. If a user simulator, judge or
-transport fails, the dialogue ends as `failed` and is unscored.
+Everything the policy does is scored: refusals, silence, a reply that its token limit cuts; a bot that fails by itself is silent.
+If a user simulator, judge or transport fails, the dialogue ends as `failed` and is unscored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heartloop.core.dialogue import (
     visible,
     writable,
 )
-from heartloop.core.errors import AnswerError, ModelError, Moderated
+from heartloop.core.errors import AnswerError, BotError, ModelError, Moderated
 from heartloop.scoring.credit import keeps_format
 
 OWN_PROMPT = "policy-own"
@@ -223,11 +223,13 @@ async def play(
         if watch is not None:
             watch(transcript("cut"))
         while stop is None:
-            index = len(turns)
+            index, failed_by_itself = len(turns), None
             try:
                 answer = await policy.complete(messages, sampling=sampling.seeded(seed, index))
             except Moderated:  # a refusal of the policy
                 answer = Reply("", finish_reason=CONTENT_FILTER)
+            except BotError as error:
+                answer, failed_by_itself = Reply("", finish_reason="error"), str(error)
             except ModelError as error:
                 raise RoleFailed("policy", error) from error
             calls.append(_call(answer, "policy", "reply", index))
@@ -235,7 +237,9 @@ async def play(
             user_turn = (await episode.step(reply))._asdict()
             stop, message = user_turn.pop("stop"), user_turn["message"]
             truncated = answer.finish_reason == "length"
-            turns.append(Turn(index=index, reply=reply, silent=not reply, truncated=truncated, **user_turn))
+            turns.append(
+                Turn(index=index, reply=reply, silent=not reply, truncated=truncated, error=failed_by_itself, **user_turn)
+            )
             messages.append(Message(role="assistant", content=reply or SILENCE))
             if message is not None:
                 messages.append(Message(role="user", content=message))

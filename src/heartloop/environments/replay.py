@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import LEFT, Failure, Message, Sampling, Transcript, Turn, turn_counts
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import BotError, InputError, UseError
 from heartloop.environments.episode import BROKEN_FORMATS, CallLog, Environment, Episode, play
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Stored
 
@@ -85,12 +85,15 @@ class StoredReplies:
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
         index = sum(message.role == "assistant" for message in messages)
+        turns = self._played.turns
+        if index < len(turns) and (error := turns[index].error) is not None:
+            raise BotError(error)
         call = self._calls.get(index)  # also a reply that was not judged because a role failed
         if call is not None:
             return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
-        if index >= len(self._played.turns):
+        if index >= len(turns):
             raise NotStored("not played on", _NOT_PLAYED_ON)
-        turn = self._played.turns[index]  # an imported dialogue has no calls, so no tokens
+        turn = turns[index]  # an imported dialogue has no calls, so no tokens
         return Reply(turn.reply, finish_reason="length" if turn.truncated else "stop")
 
 

@@ -196,8 +196,8 @@ def evaluate(
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")
-    if played.thinking_only:
-        _warn(_OPTION.sub(_argument, f"{played.thinking_only}."))
+    for sentence in filter(None, (played.failed_replies, played.thinking_only)):
+        _warn(_OPTION.sub(_argument, f"{sentence}."))
     if played.unscored > ALLOWED_UNSCORED:
         causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
         finished = amount(ended.planned - ended.missing, "dialogue")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, failed_replies
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, printable
 from heartloop.environments.reading import WEIGHTS
@@ -44,6 +44,7 @@ from heartloop.scoring.statistics import (
 )
 
 _MOST_DIFFERENT = 5
+_UNSCORED = "unscored"
 _TEXT_DIFFERS = "the scenario's text differs"
 FEW_SCENARIOS = 10  # fewer cannot show whether scores are near normal, which an interval relies on
 
@@ -92,9 +93,22 @@ class Comparison(NamedTuple):
     """Scenarios needed to distinguish `aim` from 0 with 80 % power at the 95 % level; `None` if not defined."""
     aim: float  # `min_difference`, or else the observed difference
     left_out: tuple[tuple[str, int], ...]
+    unscored: tuple[int, int]
+    """In A and in B, of the dialogues played in both."""
+    failed_replies: tuple[int, int]
+    """In A and in B, in the pairs: replies that a bot failed to give, scored as silence."""
     groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def environment(self) -> str:
+        return (*self.a.dialogues, *self.b.dialogues)[0].environment
+
+    @property
+    def played(self) -> int:
+        """Dialogues played in both, on the same text: the pairs, and those unscored in one or both."""
+        return self.pairs + _unscored(self.left_out)
 
     def __repr__(self) -> str:
         mean, low, high = self.difference[:3]
@@ -138,7 +152,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     widest = scale.high - scale.low
     if min_difference is not None and not 0.0 < min_difference <= widest:
         raise UseError(f"--min-difference is {min_difference!r}; expected points of {scale.title} above 0, at most {widest:g}")
-    pairs, left_out = _paired(a.dialogues, b.dialogues)
+    pairs, left_out, unscored = _paired(a.dialogues, b.dialogues)
     if not pairs:
         reasons = "; ".join(f"{reason}: {n}" for reason, n in left_out) or "both are empty"
         raise UseError(f"{a.model} and {b.model} share no scored dialogue ({reasons}); evaluate them on the same scenarios")
@@ -147,6 +161,7 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     means = cluster_means(differences, scenarios)
     sd = statistics.stdev(means) if len(means) > 1 else None
     difference = _interval(pairs)
+    failed = (sum(failed_replies(p.a.turns) for p in pairs), sum(failed_replies(p.b.turns) for p in pairs))
     aim = min_difference if min_difference is not None else abs(difference.mean)
     return Comparison(
         a=a,
@@ -165,20 +180,12 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         needed=sample_size_for(aim, sd) if sd and aim else None,
         aim=aim,
         left_out=tuple(left_out),
+        unscored=unscored,
+        failed_replies=failed,
         groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
-        warnings=tuple(_warnings(a, b, pairs, dict(left_out), len(means), difference.shape)),
+        warnings=tuple(_warnings(a, b, pairs, dict(left_out), failed, len(means), difference.shape)),
     )
-
-
-def worse_by(comparison: Comparison, threshold: float) -> bool:
-    """Whether the whole 95 % interval of B - A lies below -`threshold` points."""
-    widest = comparison.scale.high - comparison.scale.low
-    if not 0.0 <= threshold <= widest:
-        raise UseError(f"--worse-than is {threshold!r}; expected points of {comparison.scale.title} from 0 to {widest:g}")
-    if comparison.scenarios < 2:
-        raise UseError("--worse-than needs an interval, which one scenario does not give; compare on more scenarios")
-    return comparison.difference.high < -threshold
 
 
 def _check_weights(a: Side, b: Side) -> None:
@@ -193,10 +200,12 @@ def _check_weights(a: Side, b: Side) -> None:
         raise UseError(f"A and B were judged by different weights ({shown}); rejudge one (heartloop rejudge RUN --judge ...)")
 
 
-def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]]]:
+def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]], tuple[int, int]]:
+    """The pairs, the numbers of dialogues left out by reason, and those of unscored ones in A and in B."""
     in_a, in_b = ({(d.scenario, d.repeat): d for d in side} for side in (a, b))
     pairs: list[Pair] = []
     left_out: Counter[str] = Counter()
+    unscored: Counter[str] = Counter()
     for key in dict.fromkeys([*in_a, *in_b]):
         mine, yours = in_a.get(key), in_b.get(key)
         if mine is None or yours is None:
@@ -206,10 +215,15 @@ def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair
         elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
             failures = {name: d.failure for name, d in (("A", mine), ("B", yours)) if not d.scored}
             causes = {name: f"{one.role}: {one.kind}" if one else "cause unknown" for name, one in failures.items()}
-            left_out[" and ".join(f"unscored in {name} ({cause})" for name, cause in causes.items())] += 1
+            unscored.update(causes.keys())
+            left_out[" and ".join(f"{_UNSCORED} in {name} ({cause})" for name, cause in causes.items())] += 1
         else:
             pairs.append(Pair(mine, yours, a_points, b_points))
-    return pairs, left_out.most_common()
+    return pairs, left_out.most_common(), (unscored["A"], unscored["B"])
+
+
+def _unscored(left_out: Iterable[tuple[str, int]]) -> int:
+    return sum(n for reason, n in left_out if reason.startswith(_UNSCORED))
 
 
 def _interval(pairs: Sequence[Pair]) -> Interval:
@@ -227,8 +241,9 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
 
 
 def _warnings(
-    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], scenarios: int, shape: Shape
-) -> Iterable[str]:
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], failed: tuple[int, int], scenarios: int,
+    shape: Shape,
+) -> Iterable[str]:  # fmt: skip
     yield from _other_rules(pairs)
     yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
     if texts := left_out.get(_TEXT_DIFFERS, 0):
@@ -237,7 +252,11 @@ def _warnings(
         yield from unfinished(f"{name} ({side.run})", {**side.settings, "models": [side.model]}, side.dialogues)
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
-    unscored = sum(n for reason, n in left_out.items() if reason.startswith("unscored"))
+    if any(failed):
+        played = [sum(len(dialogue.turns) for dialogue in side) for side in zip(*((p.a, p.b) for p in pairs), strict=True)]
+        in_a, in_b = (f"{n} of {amount(of, 'reply', 'replies')}" for n, of in zip(failed, played, strict=True))
+        yield f"A bot failed and was silent: {in_a} in A, {in_b} in B."
+    unscored = _unscored(left_out.items())
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
         yield (
             f"Unscored in one or both: {unscored} of {amount(unscored + len(pairs), 'dialogue')} played in both; "
@@ -368,7 +387,11 @@ def needed_words(comparison: Comparison) -> str:
 
 
 def _ends(interval: Interval, before: str = "") -> str:
-    return "" if math.isnan(interval.low) else f"{before}{_signed(interval.low)} to {_signed(interval.high)}"
+    return "" if math.isnan(interval.low) else f"{before}{interval_words(interval)}"
+
+
+def interval_words(interval: Interval) -> str:
+    return f"{_signed(interval.low)} to {_signed(interval.high)}"
 
 
 def _signed(value: float, digits: int = 1) -> str:

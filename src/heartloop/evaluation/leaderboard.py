@@ -124,6 +124,8 @@ def cautions(card: ScoreCard) -> list[str]:
         if models := [row.model for row in card.models if row.headline.shape is shape]:
             notes.append(f"{', '.join(models)}: {words}")
     for row in card.models:
+        if row.failed_replies:
+            notes.append(f"{row.model} failed at {amount(row.failed_replies, 'reply', 'replies')}, scored as silence")
         if (share := row.said_to_others or 0.0) >= REPEATED and not is_baseline(row.model):
             notes.append(f"{row.model}: {100 * share:.0f} % of the replies repeat a reply in another scenario word for word")
     return notes

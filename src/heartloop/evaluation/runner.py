@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, Usage, used_up_by_thinking
-from heartloop.core.errors import ANSWER_ERRORS, BudgetSpent
+from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
+from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
@@ -125,6 +125,16 @@ class Played(NamedTuple):
     @property
     def unscored(self) -> float:
         return self.ended.failed / max(1, self.ended.planned - self.ended.missing)
+
+    @property
+    def failed_replies(self) -> str:
+        """One sentence on replies that bots failed to give, with the first cause; empty without one."""
+        turns = [turn for t in self.run.transcripts for turn in t.turns]
+        if not (errors := [turn.error for turn in turns if turn.error is not None]) or self.run.settings.get("rejudged"):
+            return ""
+        return (
+            f"{len(errors)} of {amount(len(turns), 'reply', 'replies')} failed and are scored as silence; the first: {errors[0]}"
+        )
 
     @property
     def thinking_only(self) -> str:
@@ -302,6 +312,14 @@ def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
     return [(transcript.models.get(call.role, transcript.model), call.role, call.usage) for call in calls]
 
 
+def _never_answered(transcript: Transcript) -> Failure | None:
+    """The failure that left a dialogue unscored, or that of a bot that failed at every reply."""
+    errors = [turn.error for turn in transcript.turns]
+    if transcript.failure is None and errors and errors[0] is not None and None not in errors:
+        return Failure(role="policy", kind=BotError.__name__, detail=errors[0])
+    return transcript.failure
+
+
 def _spent(transcript: Transcript, prices: object) -> _Spent | None:
     paid = paid_usage(transcript)
     # a failed call is no answer, so the cache did not answer everything
@@ -402,7 +420,7 @@ async def work_through(
         nonlocal stopped, estimated
         if not (left := [one for one in open_jobs if one.key not in ended]):
             return
-        if (failure := transcript.failure) is not None:
+        if (failure := _never_answered(transcript)) is not None:
             causes[failure.role, failure.kind] += 1
         same = len(causes) == 1 and causes.total() == len(spent)
         if failure is not None and same and len(spent) >= FIRST_FAILURES:
@@ -448,7 +466,7 @@ async def work_through(
             piloted += [transcript for transcript in await batch(first) if transcript.key in spent]
             not_piloted = [name for name in pilot_models if name not in {t.model for t in piloted}]
             first = _pilot_jobs(rest, not_piloted, PILOT - len(piloted))
-        failures = [t.failure for t in piloted if t.failure]
+        failures = [failure for t in piloted if (failure := _never_answered(t))]
         if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
         if stopped is None and rest:

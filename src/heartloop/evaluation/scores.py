@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from heartloop.core.chat import CONTENT_FILTER, EMBEDDED, is_embedded
-from heartloop.core.dialogue import Call, Transcript, Usage, total_usage
+from heartloop.core.dialogue import Call, Transcript, Usage, failed_replies, total_usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
@@ -103,6 +103,8 @@ class ModelScore(_Frozen):
     mean_turns: float | None
     reply_lengths: tuple[TurnLength, ...]
     silences: int
+    failed_replies: int = 0
+    """Silences of a bot that failed by itself: it raised, or returned no text."""
     truncated: int
     broken_formats: int | None = None
     """Replies that broke the form that the policy's prompt asks for; `None` where none was counted."""
@@ -382,6 +384,7 @@ def _model_score(
         mean_turns=statistics.fmean(turns) if scored else None,
         reply_lengths=tuple(TurnLength(n=len(one), characters=statistics.fmean(one)) for one in lengths),
         silences=sum(turn.silent for d in mine for turn in d.turns),
+        failed_replies=sum(failed_replies(d.turns) for d in mine),
         truncated=sum(turn.truncated for d in mine for turn in d.turns),
         broken_formats=counts.get(BROKEN_FORMATS),
         said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,

@@ -77,7 +77,7 @@ def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
                 "said_before": before,
                 "reply": turn.reply,
                 "answer": turn.message,
-                **_fields(turn, "silent", "truncated"),
+                **_fields(turn, "silent", "truncated", "error"),
                 "points": points.get(turn.index),
                 "reward": rewards[place] if rewards else None,
                 **{f"state_{name}": value for name, value in (turn.state or {}).items()},

@@ -22,7 +22,7 @@ from typing import Any
 
 from heartloop.core.chat import Reply, Schema, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
-from heartloop.core.errors import BudgetSpent, ModelError, TransportError, UseError
+from heartloop.core.errors import BotError, BudgetSpent, ModelError, UseError
 from heartloop.models.client import TIMEOUT, scrub
 
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
@@ -46,14 +46,17 @@ class PythonChat:
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
 
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
-        """One call of the function; `ModelError` where it raises, or returns neither a text nor a `Reply`."""
+        """One call of the function; `BotError` where it raises, takes too long, or returns neither a text nor a `Reply`.
+
+        A `ModelError` that it raises passes: the function called a provider through heartloop, and the way there failed.
+        """
         plain = [{"role": m.role, "content": m.content} for m in messages]
         try:
             answer: Any = await asyncio.wait_for(self._answer(plain), self._timeout)
         except (ModelError, BudgetSpent):
             raise
         except TimeoutError as error:
-            raise TransportError(
+            raise BotError(
                 f"{self.name} returned nothing within {self._timeout:g} s; raise --timeout or make it faster"
             ) from error
         except Exception as error:
@@ -61,11 +64,11 @@ class PythonChat:
             last = traceback.extract_tb(error.__traceback__)[-1]
             message = f"{self.name} raised {description} ({Path(last.filename).name}, line {last.lineno})"
             # an error that contained a key is not chained, or the traceback would print it
-            raise ModelError(message) from (error if description.endswith(str(error)) else None)
+            raise BotError(message) from (error if description.endswith(str(error)) else None)
         reply = answer if isinstance(answer, Reply) else Reply(answer)
         text: Any = reply.text
         if not isinstance(text, str):
-            raise ModelError(f"{self.name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
+            raise BotError(f"{self.name} returned {type(text).__name__}; expected a text or a heartloop.core.chat.Reply")
         text = writable(text)
         return reply._replace(text=text, usage=reply.usage if reply.usage.total else estimate_usage(messages, text))
 
@@ -81,7 +84,7 @@ class PythonChat:
             except Exception as error:
                 result.set_exception(error)
             except BaseException as error:  # sys.exit() in the function ends the call, not the run
-                result.set_exception(ModelError(f"{self.name} raised {type(error).__name__}({error})"))
+                result.set_exception(BotError(f"{self.name} raised {type(error).__name__}({error})"))
 
         # one daemon thread a call, no pool: concurrency is that of the dialogues, and a hanging call cannot block the exit
         threading.Thread(target=work, daemon=True, name=self.name).start()

@@ -349,7 +349,7 @@ def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any
     for turn in transcript.turns:
         view = panel.turn(transcript, turn)
         marks = {"silent": turn.silent, "truncated": turn.truncated, "broken": turn.index in broken}
-        texts = {"reply": turn.reply, "message": turn.message, "thinking": thinking.get(turn.index) or None}
+        texts = {"reply": turn.reply, "message": turn.message, "thinking": thinking.get(turn.index) or None, "error": turn.error}
         evidence = {name: turn.evidence[name] for name in ("strategies", "aspects", "floor") if turn.evidence.get(name)}
         yield {
             **{name: True for name, holds in marks.items() if holds},

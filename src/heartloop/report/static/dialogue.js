@@ -254,6 +254,7 @@ window.heartloop = window.heartloop || {};
         notes.append(flaw);
       }
       if (turn.truncated) notes.append(make("span", "flaw", "✂ cut by its token limit"));
+      if (turn.error) notes.append(make("span", "flaw", "✗ " + turn.error));
       if (notes.childNodes.length) nodes.push(notes);
       const box = felt(turn, said, index, row);
       if (open.has(index)) for (const part of box.querySelectorAll(":scope > details")) part.open = true;

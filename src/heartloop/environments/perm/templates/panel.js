@@ -64,6 +64,7 @@
     nodes.push(...heartloop.thinking(turn));
     const felt = make("div", "felt");
     if (turn.truncated) felt.append(make("div", "signs", null, make("span", "flaw", "✂ cut by its token limit")));
+    if (turn.error) felt.append(make("div", "signs", null, make("span", "flaw", "✗ " + turn.error)));
     if (answer.broken) felt.append(make("p", "banner warning", null, make("strong", "", "Invalid form: "), answer.broken + "."));
     if (answer.judges) felt.append(make("div", "judges", null, ...answer.judges.map((judge) => judged(judge, answer.parts))));
     if (answer.sum) {
