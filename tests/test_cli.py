@@ -130,10 +130,12 @@ BROKEN = {
 @pytest.mark.parametrize("fault", MENDED)
 async def test_a_passing_fault_costs_no_dialogue(fault: str, tmp_path: Path) -> None:
     async with FaultyServer(fault, retry_after="0") as server:
-        await over_http(server, *LAB, "--timeout", "2", cwd=tmp_path, code=0)
+        done = await over_http(server, *LAB, "--timeout", "2", cwd=tmp_path, code=0)
         assert server.fired, "the fault was never shown"
     played = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert [t.scored for t in played] == [True] * 4
+    if fault == "timeout:1":
+        assert "lab/policy: 1 call sent again (1 x time-out)" in done.err
     if fault in ("silence", "null_content@policy"):
         assert all(turn.silent for t in played for turn in t.turns)
 

@@ -185,7 +185,7 @@ def local_speed(models: Iterable[ChatModel]) -> str:
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
-    """By model: the `address`, the number of calls `retried` by cause, and the count of each setting `dropped` because it was refused."""
+    """By model: the `address`, the calls `retried` by cause, and the number of each setting `dropped` because it was refused."""
     inner = map(_innermost, models)
     return {
         model.name: {"address": model.address, "retried": dict(model.retried), "dropped": dict(model.dropped)}
