@@ -56,7 +56,7 @@ async def test_a_call_sends_the_messages_and_only_the_settings_that_are_set() ->
     assert reply.finish_reason == "stop"
     assert reply.reasoning is None
     assert reply.usage == Usage(prompt_tokens=7, completion_tokens=len(reply.text.split()))
-    assert model.retried == 0
+    assert model.retried.total() == 0
 
 
 async def test_without_a_key_no_authorization_is_sent() -> None:
@@ -100,7 +100,7 @@ async def test_a_transient_fault_is_retried_and_a_lasting_one_raises(fault: str,
     async with served(f"{fault}:2", retries=3) as (server, model):
         assert (await model.complete(HELLO)).text
         assert len(server.requests) == 3
-        assert model.retried == 2
+        assert model.retried.total() == 2
     async with served(fault, retries=1) as (server, model):
         text = await failure(model, kind)
         assert len(server.requests) == 2
@@ -119,6 +119,21 @@ async def test_a_timeout_is_tried_once_more_and_counted(fault: str) -> None:
         with pytest.raises(TransportError, match=r"no byte within 0\.1 s") as caught:
             await model.complete(HELLO)
         assert len(server.requests) == caught.value.abandoned == 2
+
+
+async def test_retries_are_counted_by_cause() -> None:
+    async with served("error_500:1", "timeout:1", "html:1", timeout=0.2, retries=9) as (_, model):
+        assert (await model.complete(HELLO)).text
+        assert model.retried == {"status 500": 1, "time-out": 1, "no completion": 1}
+
+
+@pytest.mark.parametrize(("path", "hint"), [("", True), ("/v1", False), ("/openai/v1beta/x", False)])
+async def test_404_names_the_path_that_an_address_lacks(path: str, hint: bool) -> None:
+    async with FaultyServer() as server:
+        address = server.base_url.removesuffix("/v1") + path
+        model = EndpointChat("lab/a", model="a", base_url=address if path != "/v1" else f"{address}/no")
+        assert ("/v1" in (await failure(model, RefusedByServer)).partition("404")[2]) is hint
+        await model.close()
 
 
 async def test_a_closed_port_is_a_transport_error() -> None:
@@ -172,7 +187,7 @@ async def test_a_limit_costs_no_try_and_one_that_is_never_lifted_stops_all_calls
     """Pauses and patience take a thousandth: the gate gives up after 0.6 s, or at once where it has to wait a second (1,000)."""
     async with served(f"{fault}:3", retries=0, retry_after="0.1") as (server, model):
         assert (await model.complete(HELLO)).text
-        assert (len(server.requests), model.retried) == (4, 3)
+        assert (len(server.requests), model.retried.total()) == (4, 3)
     async with served(fault, retries=0) as (server, model):
         calls = [model.complete(HELLO) for _ in range(20)]
         ended = await asyncio.gather(*calls, return_exceptions=True)
@@ -312,7 +327,7 @@ async def test_a_schema_falls_back_to_json_then_to_the_prompt(faults: list[str],
         await model.complete(HELLO, schema=SCHEMA)
         await model.complete(HELLO)
         assert [body.get("response_format", {}).get("type") for body in server.bodies] == [*formats, None]
-        assert model.retried == 0
+        assert model.retried.total() == 0
         assert model.dropped == {"response_format": 2}
 
 
@@ -377,7 +392,7 @@ async def test_three_hundred_calls_are_all_answered_with_no_more_in_flight_than_
         assert server.most_in_flight <= 40
         assert server.most_in_flight > 8
         assert server.fired["error_500"] > 5
-        assert len(server.requests) == 300 + model.retried
+        assert len(server.requests) == 300 + model.retried.total()
 
 
 async def test_waiting_for_a_slot_is_not_a_timeout() -> None:

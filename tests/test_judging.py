@@ -169,7 +169,7 @@ async def test_a_check_can_refuse() -> None:
 async def test_after_the_last_re_ask_an_answer_error_quotes_the_last_reply() -> None:
     with pytest.raises(AnswerError) as caught:
         await answer("one", "two", '{"note": "three, and nothing else"}', GOOD)
-    for part in ("judge", "three, and nothing else", "2 re-asks", "warmth: Field required", "Verdict"):
+    for part in ("judge", "three, and nothing else", "2 re-asks", "warmth: Field required", "JSON with note, warmth"):
         assert part in str(caught.value)
     assert REASKS == 2
     with pytest.raises(AnswerError, match=r"xxx\.\.\.' .*0 re-asks"):

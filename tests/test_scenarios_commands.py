@@ -181,6 +181,12 @@ def test_sets_are_listed_with_their_environment_and_scenarios_by_set() -> None:
     assert len(scenarios("list", "cases").splitlines()) == 30
 
 
+def test_check_of_an_environment_checks_each_of_its_sets() -> None:
+    support, chat = scenarios("check", "sage").splitlines()
+    assert support.startswith("support: 100 scenarios")
+    assert chat.startswith("chat: 40 scenarios")
+
+
 @pytest.mark.parametrize("name", [name for spec in specs() for name in spec.scenarios.sets if name != "train"])
 def test_a_saved_set_is_read_back_the_same(name: str, tmp_path: Path) -> None:
     path = tmp_path / "saved.jsonl"

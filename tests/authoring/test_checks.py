@@ -127,7 +127,7 @@ async def test_vectors_come_in_the_order_of_the_texts_with_their_usage() -> None
 async def test_what_is_no_set_of_vectors_is_asked_again_then_an_error(fault: str, said: str) -> None:
     async with FaultyServer(f"{fault}:2") as server, model(server) as chat:
         assert len((await chat.embed(TEXTS)).vectors) == 3
-        assert chat.retried == 2
+        assert chat.retried.total() == 2
     async with FaultyServer(fault) as server, model(server) as chat:
         with pytest.raises(MalformedReply, match=said) as caught:
             await chat.embed(TEXTS)

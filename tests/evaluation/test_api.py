@@ -94,7 +94,7 @@ def test_an_unchanged_function_resumes_and_a_changed_one_gets_another_run() -> N
     first, again, other = (heartloop.evaluate("sage", made(text), **SMALL) for text in ("Yes.", "Yes.", "No."))
     assert first == again != other
     assert len((first.path / "transcripts.jsonl").read_text().splitlines()) == 2
-    with pytest.raises(SettingsMismatch, match="weights"):
+    with pytest.raises(SettingsMismatch, match=r"function python:.*agent differs"):
         heartloop.evaluate("sage", made("No."), out=first.path, **SMALL)
 
 

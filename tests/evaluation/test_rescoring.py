@@ -43,7 +43,8 @@ def corrected(tmp_path: Path) -> Path:
     with RunDirectory(tmp_path / "run", settings("corrected")) as run:
         run.append(talk("a", "corrected", (9, 9), "turn_limit", None))  # released: 49
         run.append(talk("b", "corrected", (-8,), "goodbye", "Enough."))  # released: not played on
-        run.append(talk("c", "corrected", (7,), "goodbye", "Bye."))  # released: the same
+        for scenario in ("c", *map(str, range(17))):  # so that one of 20 is lost
+            run.append(talk(scenario, "corrected", (7,), "goodbye", "Bye."))  # released: the same
         run.note(started="2025-11-20T08:00:00+00:00")
     return tmp_path / "run"
 
@@ -61,12 +62,12 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
     before = {file: file.read_bytes() for file in corrected.iterdir()}
     done = rescore_run(corrected, options={"preset": "released"})
     assert done.path == corrected.with_name("run-released")
-    assert [(d.score, d.stop, d.preset) for d in read(done.path)] == [
+    assert [(d.score, d.stop, d.preset) for d in read(done.path)[:3]] == [
         (49.0, "turn_limit", "released"),
         (None, "failed", "released"),
         (47.0, "goodbye", "released"),
     ]
-    assert (done.dialogues, done.changed, done.unscored, done.gained) == (3, 1, {"not played on": 1}, 0)
+    assert (done.dialogues, done.changed, done.unscored, done.gained) == (20, 1, {"not played on": 1}, 0)
     assert {file: file.read_bytes() for file in corrected.iterdir()} == before
     found = saved(done.path)
     digest = hashlib.sha256((corrected / "transcripts.jsonl").read_bytes()).hexdigest()
@@ -80,14 +81,13 @@ def test_to_released_worked_by_hand(corrected: Path) -> None:
         rescore_run(done.path, options={"preset": "corrected"})
 
 
-def test_to_corrected_the_unjudged_are_unscored_and_rejudge_is_named(tmp_path: Path) -> None:
+def test_a_run_is_not_rescored_if_too_many_dialogues_would_be_lost_and_rejudge_is_named(tmp_path: Path) -> None:
     with RunDirectory(tmp_path / "run", settings("released")) as run:
         run.append(talk("a", "released", (9, None), "turn_limit", None))
         run.append(talk("b", "released", (9, None), "turn_limit", None))
-    done = rescore_run(tmp_path / "run", tmp_path / "out", options={"preset": "corrected"})
-    assert done.unscored == {"not judged": 2}
-    assert "heartloop rejudge -E preset=corrected" in done.summary
-    assert [d.scored for d in read(tmp_path / "out")] == [False, False]
+    with pytest.raises(UseError, match=r"2 of 2 .*last reply was not judged.*rejudge .*-E preset=corrected"):
+        rescore_run(tmp_path / "run", tmp_path / "out", options={"preset": "corrected"})
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_other_bounds_change_no_transcript(corrected: Path) -> None:

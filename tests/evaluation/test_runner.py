@@ -18,10 +18,10 @@ import pytest
 
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Call, Message, Sampling, StopReason, Transcript, Usage, read_transcripts
-from heartloop.core.errors import BotError, BudgetSpent, TransportError
+from heartloop.core.errors import BotError, BudgetSpent, EndpointStopped, TransportError
 from heartloop.environments.episode import Episode, Outcome, UserTurn
 from heartloop.evaluation.progress import Progress
-from heartloop.evaluation.runner import PILOT, Estimate, RunResult, player, work_through
+from heartloop.evaluation.runner import PARKED_AFTER, PILOT, Estimate, RunResult, player, work_through
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import RunDirectory
 
@@ -254,6 +254,34 @@ async def test_a_run_stops_after_its_pilot_if_the_bot_failed_at_every_reply(
     bot = Echo(fails=lambda call: BotError("it raised") if call in failing else None)
     ended = await run(tmp_path, [bot], pilot=lambda _: True, max_connections=1)
     assert (ended.played, ended.failed, "it raised" in (ended.stopped or "")) == (played, 0, stops)
+
+
+@pytest.mark.parametrize("failed_before", [0, 3])
+async def test_a_model_that_fails_again_and_again_is_left_out_and_the_others_go_on(tmp_path: Path, failed_before: int) -> None:
+    """A dialogue that succeeds, or fails in another way, begins the row again."""
+    broken = Echo("broken", fails=lambda call: None if failed_before < call <= failed_before + 3 else TransportError("no answer"))
+    chosen = settings(people=12, models=("sound", "broken"))
+    ended = await run(tmp_path / "run", [Echo("sound"), broken], chosen, max_connections=1)
+    failed = PARKED_AFTER + failed_before
+    played = Counter((t.model, t.scored) for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert played == {("sound", True): 12, ("broken", False): failed} | ({("broken", True): 1})
+    assert ended.missing == 12 - failed - 1
+    assert "broken" in str(ended.stopped)
+    assert "no answer" in str(ended.stopped)
+    again = await run(tmp_path / "run", [Echo("sound"), Echo("broken")], chosen)
+    assert (again.missing, again.stopped) == (0, None)
+
+
+async def test_an_account_that_ends_stops_its_model_and_not_the_others(tmp_path: Path) -> None:
+    poor = Echo("poor", fails=lambda call: EndpointStopped("poor: top up the account", "poor") if call > 3 else None)
+    chosen = settings(models=("rich", "poor"))
+    ended = await run(tmp_path / "run", [Echo("rich"), poor], chosen, max_connections=1)
+    assert ended.stopped == "poor: top up the account"
+    played = Counter(t.model for t in read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
+    assert played == {"rich": 6, "poor": 1}
+    needed = chosen.model_copy(update={"roles": {"user": "poor"}})
+    ended = await run(tmp_path / "needed", [Echo("rich"), Echo("poor", fails=poor.fails)], needed, max_connections=1)
+    assert ended.missing > 6, "without its user simulator no dialogue is played"
 
 
 async def test_no_pilot_is_asked_for_where_two_dialogues_are_all_there_is(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_a_user_simulator_that_moderation_refuses_leaves_the_dialogue_unscored(
     clock: Clock,
 ) -> None:
     server = Provider(PromptModeration(form, is_person))
-    with clock.serving(server), pytest.warns(RuntimeWarning, match="Moderated"):
+    with clock.serving(server), pytest.warns(RuntimeWarning, match="2 x user: .* refused the text"):
         run = play(server)
     assert [(one.failure.role, one.failure.kind) for one in run.transcripts if one.failure] == [("user", Moderated.__name__)] * 2
     assert [cause.kind for cause in run.scores.models[0].causes] == [Moderated.__name__]

@@ -296,7 +296,7 @@ class TestSettings:
         [
             ("perm_grpo_tiny", "max_turns=2", ("max_turns", "perm", "2", "at most 1")),
             ("perm_grpo_tiny", "without=[resonation, expression, reception]", ("without", "perm")),
-            ("ctc_grpo_tiny", "bystander_weight=0.1", ("eibench", "bystander_weight", "relation_weight")),
+            ("ctc_grpo_tiny", "relation_wait=0.1", ("eibench", "relation_wait", "relation_weight")),
         ],
     )
     def test_options_are_the_environments(self, recipe: str, setting: str, parts: tuple[str, ...]) -> None:

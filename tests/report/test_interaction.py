@@ -111,7 +111,7 @@ def test_dialogues_are_found_opened_and_read(page: Page, site: str) -> None:
     page.check("#filters [name=said]")
     page.wait_for_selector("#found:has-text('2 dialogues')")
 
-    failed = ".banner.warning:has-text('AnswerError')"
+    failed = ".banner.warning:has-text('The user failed: change is')"
     for address, expected in [("x-mute-s1", ".bubble.silence"), ("x-good-s3", "details.care"), ("x-plain-s3", failed)]:
         page.goto(f"{site}/{SAGE}.html#dialogue-{address}")
         page.wait_for_selector(f"dialog[open] {expected}")

@@ -94,7 +94,7 @@ def test_other_bounds_only_recount(dialogues: list[Transcript]) -> None:
 
 def test_the_notes_name_what_is_missing(dialogues: list[Transcript]) -> None:
     notes = " ".join(score_card(dialogues, {"models": ["x/good", "x/absent"], "scenarios": ["s1", "s2", "s3"]}).notes)
-    assert "1 of 10 dialogues (10%) is unscored" in notes
+    assert "1 of 10 dialogues (10%) is unscored (1 x" in notes
     assert "uses the 2 dialogues scored for every model; the best-covered model has 3, x/plain only 2" in notes
     assert "x/absent has no scored dialogue" in notes
     assert "unfinished: 5 of 15" in notes  # garbage lacks 2, absent 3
@@ -199,6 +199,7 @@ def test_nothing_scored_is_said_and_nothing_is_ranked() -> None:
     card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
     assert card.models[0].rank is None
     assert card.models[0].headline.mean is None
+    assert "1 of 1 dialogue (100%) is unscored (1 x user simulator: no answer from the server)" in card.notes[0]
     assert "no model is ranked" in card.notes[-1]
     empty = score_card(
         [], {"environment": "sage", "models": ["m"], "options": {"preset": "corrected"}, "roles": {"user": "openai/x"}}

@@ -206,8 +206,8 @@ class TestReading:
         remaining = load_scenarios("support", exclude_tags=["death", "illness"])
         assert remaining == [s for s in SUPPORT if not {"death", "illness"} & set(s.tags)]
         assert 0 < len(remaining) < len(SUPPORT)
-        with pytest.raises(UseError, match="unknown tag 'sadness'; the nearest is 'illness'; expected one of self-harm, "):
-            load_scenarios("support", exclude_tags=["death", "sadness"])
+        with pytest.raises(UseError, match="unknown tag 'ilness'; the nearest is 'illness'; expected one of self-harm, "):
+            load_scenarios("support", exclude_tags=["death", "ilness"])
         path = self.write(tmp_path, json.dumps(changed("tags", ["death"])))
         with pytest.raises(UseError, match="leaves no scenario"):
             load_scenarios(str(path), exclude_tags=["death"])

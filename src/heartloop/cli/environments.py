@@ -21,9 +21,22 @@ from heartloop.core.text import amount, money, printable
 if TYPE_CHECKING:
     from heartloop.models.probe import Probe
 
+
+def by_default(command: str) -> type[TyperGroup]:
+    """A group in which `GROUP NAME` is `GROUP COMMAND NAME`."""
+
+    class WithDefault(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            named = not args or args[0] in {*self.commands, *ctx.help_option_names}
+            return super().parse_args(ctx, args if named else [command, *args])
+
+    return WithDefault
+
+
 environments_app = typer.Typer(
-    help="List the installed environments, or show one with its options.", invoke_without_command=True, rich_markup_mode=None
-)
+    help="List the installed environments, or show one with its options (heartloop environments NAME).",
+    cls=by_default("show"), invoke_without_command=True, rich_markup_mode=None,
+)  # fmt: skip
 
 
 @environments_app.callback()
@@ -56,17 +69,9 @@ def environments_show(environment: Annotated[str, Argument(help="Name of an envi
         typer.echo(f"  {option.name}={default}\n      {option.help}\n      Expected: {option.kind}; {changes}{published}.")
 
 
-class _EnvironmentByDefault(TyperGroup):
-    """`check NAME` is `check environment NAME`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = not args or args[0] in {*self.commands, *ctx.help_option_names}
-        return super().parse_args(ctx, args if named else ["environment", *args])
-
-
 check_app = typer.Typer(
     help="Test an environment (heartloop check NAME), or a model's provider.",
-    cls=_EnvironmentByDefault, no_args_is_help=True, rich_markup_mode=None,
+    cls=by_default("environment"), no_args_is_help=True, rich_markup_mode=None,
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag",
 
 
 def import_data(
-    kind: Annotated[str, Argument(help="Kind of source; `list` prints all kinds.")] = "list",
+    kind: Annotated[str | None, Argument(help="Kind of source. Without it, list all kinds.")] = None,
     source: Annotated[Path | None, Argument(help="Released file or folder; it is not changed.")] = None,
     out: Annotated[Path | None, Option(help="Scenario file or run directory to write. Default: named after the source.")] = None,
     limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
@@ -37,14 +37,14 @@ def import_data(
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
 
     kinds = {name: path for spec in specs() for name, path in spec.importers.items()}
-    if kind == "list":
+    if kind is None:
         for name, path in kinds.items():
             importer: Importer = load_attribute(path)
             options = ", ".join(_FLAGS[option] for option in importer.options)
             typer.echo(f"{name:18} {importer.about}{f' Options: {options}.' if options else ''}")
         return
     if kind not in kinds:
-        raise UseError(f"unknown kind {kind!r}{nearest(kind, kinds)} (heartloop import list prints all)")
+        raise UseError(f"unknown kind {kind!r}{nearest(kind, kinds)} (heartloop import lists all)")
     importer = load_attribute(kinds[kind])
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")

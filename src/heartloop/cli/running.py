@@ -120,8 +120,11 @@ def play_run(
     )
     if cache is not None and (summary := cache.summary()):
         typer.echo(summary)
-    for (role, kind), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
-        typer.echo(f"  {count} x {role}, {kind}: {detail}", err=True)
+    for (role, _), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
+        typer.echo(f"  {count} x {role}: {detail}", err=True)
+    for name, causes in played.retried.items():
+        by_cause = ", ".join(f"{n:,} x {cause}" for cause, n in sorted(causes.items(), key=lambda item: -item[1]))
+        typer.echo(f"  {name}: {amount(sum(causes.values()), 'call')} sent again ({by_cause})", err=True)
     for sentence in filter(None, (played.failed_replies, played.thinking_only)):
         typer.echo(f"{sentence}.", err=True)
     if ended.stopped is not None:

@@ -23,13 +23,20 @@ if TYPE_CHECKING:
 
 scenarios_app = typer.Typer(
     help="List, show, check and save scenarios, and write new ones by hand or with models.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     rich_markup_mode=None,
 )
 scenarios_app.add_typer(write_app)
 
 _SET = "set, file or folder."
 Environment = Annotated[str | None, Option(help="Environment of the file, if its first record does not identify it.")]
+
+
+@scenarios_app.callback()
+def _scenarios(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        scenarios_list()
+        typer.echo("Next: heartloop scenarios list SET; heartloop scenarios -h names the other commands.", err=True)
 
 
 @scenarios_app.command("new")
@@ -66,23 +73,15 @@ def scenarios_list(
     environment: Environment = None,
 ) -> None:
     """List the scenarios of an environment or a set, or the shipped sets."""
-    from heartloop.environments.registry import environment_names, load_environment, specs
+    from heartloop.environments.registry import specs
 
     if scenarios is None:
         for spec in specs():
             for name in spec.scenarios.sets:
                 typer.echo(f"{name:12} {spec.name}")
         return
-    others: list[str] = []
-    if scenarios in environment_names():
-        spec = load_environment(scenarios)
-        if not spec.scenarios.sets:
-            raise UseError(f"{scenarios} ships no scenarios; pass the folder or file that holds some (docs/{scenarios}.md)")
-        scenarios = spec.set_of(None)
-        others = [name for name in spec.scenarios.sets if name != scenarios]
-    else:
-        spec = _spec_of(scenarios, environment)
-    for scenario in spec.scenarios.load(scenarios, exclude_tags=exclude_tag or []):
+    spec, (first, *others) = _sets_of(scenarios, environment)
+    for scenario in spec.scenarios.load(first, exclude_tags=exclude_tag or []):
         typer.echo(spec.scenarios.line(scenario))
     for name in others:
         typer.echo(f"Another set: heartloop scenarios list {name}", err=True)
@@ -162,15 +161,23 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
 
 
 @scenarios_app.command("check")
-def scenarios_check(scenarios: Annotated[str, Argument(help=f"Scenario {_SET}")], environment: Environment = None) -> None:
+def scenarios_check(
+    scenarios: Annotated[str, Argument(help=f"Environment, for all its sets, or scenario {_SET}")],
+    environment: Environment = None,
+) -> None:
     """Check a set: schema, rules of the environment, near-duplicates, users with the same name and occupation.
 
     Names all errors. Exits with 2 if a record violates the schema, and with 1 if one breaks a rule.
     """
+    spec, names = _sets_of(scenarios, environment)
+    raise typer.Exit(max(_check(spec, name) for name in names))
+
+
+def _check(spec: EnvironmentSpec, scenarios: str) -> int:
     from heartloop.authoring.checks import problems_of_set
     from heartloop.environments.records import RecordErrors
 
-    kind = _spec_of(scenarios, environment).scenarios
+    kind = spec.scenarios
     lines: dict[str, int] = {}
     unreadable: list[str] = []
     try:
@@ -185,10 +192,11 @@ def scenarios_check(scenarios: Annotated[str, Argument(help=f"Scenario {_SET}")]
         typer.echo(problem)
     if unreadable or problems:
         typer.echo(f"{amount(len(unreadable) + len(problems), 'problem')} in {scenarios}", err=True)
-        raise typer.Exit(2 if unreadable else 1)
+        return 2 if unreadable else 1
     strata = ", ".join(f"{stratum} {n}" for stratum, n in Counter(scenario.stratum for scenario in loaded).items())
     only = "" if own else "; imported scenarios are checked for their form only"
-    typer.echo(f"{amount(len(loaded), 'scenario')} ({strata}): no problem found{only}")
+    typer.echo(f"{scenarios}: {amount(len(loaded), 'scenario')} ({strata}): no problem found{only}")
+    return 0
 
 
 @scenarios_app.command("save")
@@ -211,10 +219,16 @@ def scenarios_save(
     typer.echo(f"{amount(len(loaded), 'scenario')} written to {out}")
 
 
-def _spec_of(scenarios: str, environment: str | None) -> EnvironmentSpec:
-    from heartloop.environments.registry import load_environment, owner_of
+def _sets_of(scenarios: str, environment: str | None) -> tuple[EnvironmentSpec, list[str]]:
+    """The sets of an environment, or a set, file or folder, with its environment."""
+    from heartloop.environments.registry import environment_names, load_environment, owner_of
 
-    return load_environment(environment) if environment is not None else owner_of(scenarios)
+    if scenarios not in environment_names():
+        return load_environment(environment) if environment is not None else owner_of(scenarios), [scenarios]
+    spec = load_environment(scenarios)
+    if not spec.scenarios.sets:
+        raise UseError(f"{scenarios} ships no scenarios; pass the folder or file that holds some (docs/{scenarios}.md)")
+    return spec, list(spec.scenarios.sets)
 
 
 def _lines_of(scenarios: str) -> dict[str, int]:

@@ -22,7 +22,7 @@ student_app = typer.Typer(
 
 
 def train(
-    recipe: Annotated[str, Argument(help="Shipped recipe or YAML file; `list` prints the shipped recipes.")],
+    recipe: Annotated[str | None, Argument(help="Shipped recipe or YAML file. Without it, list the shipped recipes.")] = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Print the plan, its calls and tokens, and what prevents it; do not train.")
     ] = False,
@@ -52,7 +52,7 @@ def train(
     from heartloop.training.verl_config import RunPaths, environment_of, overrides, split_of
     from heartloop.validity.noise import noise_of
 
-    if recipe == "list":
+    if recipe is None:
         for name in recipe_names():
             typer.echo(f"{name:22} {read_recipe(name).about}")
         return

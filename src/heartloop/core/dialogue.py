@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 
 from heartloop.core.errors import InputError
 from heartloop.core.system import readable
+from heartloop.core.text import without_classes
 
 Role = Literal["system", "user", "assistant"]
 StopReason = Literal["success", "failure", "goodbye", "settled", "broken_off", "turn_limit", "cut", "failed"]
@@ -402,7 +403,7 @@ def read_transcripts(path: Path) -> Iterator[Transcript]:
 def first_problem(error: ValidationError) -> str:
     """The first error of a record: the path of its field, and what is wrong with it."""
     first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"
+    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {without_classes(first['msg'])}"
 
 
 def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:

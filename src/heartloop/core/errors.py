@@ -68,7 +68,11 @@ class BudgetSpent(HeartloopError):
 
 
 class EndpointStopped(BudgetSpent):
-    """An endpoint answers no more calls: its account is empty, its key not valid, or its limit not lifted in time."""
+    """An endpoint answers no more calls of `model`: its account is empty, its key not valid, or its limit not lifted in time."""
+
+    def __init__(self, message: str, model: str) -> None:
+        super().__init__(message)
+        self.model = model
 
 
 class EnvironmentBroken(HeartloopError):

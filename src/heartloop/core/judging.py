@@ -13,6 +13,7 @@ from heartloop.core.dialogue import Message, Sampling, used_up_by_thinking, visi
 from heartloop.core.errors import AnswerError, Copied
 from heartloop.core.schemas import schema_of
 from heartloop.core.tags import FIRST, LAST, asking_for, objects_in, tag_of, tagged_schema
+from heartloop.core.text import without_classes
 
 REASKS = 2
 """Re-asks after a first answer that does not parse (ours)."""
@@ -72,7 +73,8 @@ async def ask(
         problem = used_up_by_thinking("ROLE", sampling.max_tokens if sampling is not None else None)
     shown = last if len(last) <= 120 else last[:117] + "..."
     kind = Copied if _is_copied(last, tag, first, answer) else AnswerError
-    raise kind(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON for {answer.__name__}")
+    fields = ", ".join(schema_of(answer)["properties"])
+    raise kind(f"{model.name} answered {shown!r} after {reasks} re-asks: {problem}; expected JSON with {fields}")
 
 
 def parse(reply: Reply, answer: type[Answer]) -> tuple[Answer | None, str]:
@@ -110,7 +112,9 @@ def _validated(fields: dict[str, Any] | None, answer: type[Answer]) -> tuple[Ans
     try:
         return answer.model_validate(fields), ""
     except ValidationError as error:
-        errors = [(".".join(map(str, one["loc"])) or "the object", one["msg"]) for one in error.errors()[:_MAX_ERRORS]]
+        errors = [
+            (".".join(map(str, one["loc"])) or "the object", without_classes(one["msg"])) for one in error.errors()[:_MAX_ERRORS]
+        ]
         return None, "; ".join(f"{where}: {what}" for where, what in errors)
 
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
-def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str | None:
+def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The nearest of the valid names, or by its last part after a dot; `None` if none is as similar as `cutoff` (0 to 1)."""
     known = list(names)
     last = {one.rpartition(".")[2]: one for one in known}
@@ -20,7 +20,7 @@ def nearest_name(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> 
     return near[0] if near else None
 
 
-def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str:
+def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`nearest_name` as the end of an error message; empty without one.
 
     >>> nearest("sagee", ["empa", "sage"])
@@ -28,6 +28,15 @@ def nearest(name: object, names: Iterable[str], *, cutoff: float = 0.0) -> str:
     """
     near = nearest_name(name, names, cutoff=cutoff)
     return "" if near is None else f"; the nearest is {near!r}"
+
+
+def without_classes(message: str) -> str:
+    """A message of pydantic without the name of a class, which its reader does not know.
+
+    >>> without_classes("Input should be a valid dictionary or instance of _Answer")
+    'Input should be a valid dictionary'
+    """
+    return re.sub(r" or instance of \w+", "", message)
 
 
 def printable(text: str) -> str:

@@ -183,10 +183,10 @@ def plain(error: ErrorDetails, known: Collection[str] = ()) -> str:
         entries = amount(context.get("actual_length") or 0, "entry", "entries")
         return _WORDED[name].format(**context, shown=shown, kind=kind, characters=characters, entries=entries)
     if name == "extra_forbidden":
-        return f"is an unknown field{nearest(error['loc'][-1], known, cutoff=0.6)}; correct its name or remove it"
+        return f"is an unknown field{nearest(error['loc'][-1], known)}; correct its name or remove it"
     if name == "literal_error":
         expected = re.findall(r"'([^']*)'", context["expected"])
-        return f"is {shown}; expected {context['expected']}{nearest(value, expected, cutoff=0.6)}"
+        return f"is {shown}; expected {context['expected']}{nearest(value, expected)}"
     if name == "string_type":
         return f"is {kind}; expected text" + (", in quotes" if isinstance(value, (int, float)) else "")
     return f"is {shown}; expected a day such as 2026-03-14" if name.startswith("date") else error["msg"]

@@ -73,12 +73,15 @@ def owner_of(scenarios: str) -> EnvironmentSpec:
     for spec in every:
         if scenarios in spec.scenarios.sets:
             return spec
+    if scenarios in environment_names():
+        names = " or ".join(load_environment(scenarios).scenarios.sets) or "a file or folder"
+        raise UseError(f"{scenarios} is an environment; expected one of its scenario sets: {names}")
     path = Path(scenarios)
     if not path.exists():
         sets = [name for spec in every for name in spec.scenarios.sets]
         raise UseError(
             f"unknown scenario set {scenarios!r}; expected {' or '.join(sets)}, or the path of a scenario file"
-            f"{nearest(scenarios, sets)}"
+            f"{nearest(scenarios, [*sets, *environment_names()])}"
         )
     record = first_record(path) if path.is_file() else {}
     if path.is_file() and not record:
@@ -102,15 +105,16 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
         raise UseError(f"{owner.name} ships no scenarios; pass the folder or file with --from (docs/{owner.name}.md)")
     searched = specs() if owner is None else [owner]
     sets = [scenarios] if scenarios else [name for spec in searched for name in spec.scenarios.sets]
-    known: list[str] = []
+    anywhere = not environment and not scenarios
+    known = environment_names() if anywhere else []
     for name in sets:
         spec = owner or owner_of(name)
         for one in spec.scenarios.load(name):
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    near = nearest(scenario, known, cutoff=0.5) or "; `heartloop scenarios list SET` lists all"
-    raise UseError(f"no scenario {scenario!r} in {' or '.join(sets)}{near}")
+    near = nearest(scenario, known) or "; `heartloop scenarios list SET` lists all"
+    raise UseError(f"no scenario {'or environment ' if anywhere else ''}{scenario!r} in {' or '.join(sets)}{near}")
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:

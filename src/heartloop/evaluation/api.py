@@ -199,7 +199,7 @@ def evaluate(
     for sentence in filter(None, (played.failed_replies, played.thinking_only)):
         _warn(_OPTION.sub(_argument, f"{sentence}."))
     if played.unscored > ALLOWED_UNSCORED:
-        causes = "; ".join(f"{n} x {role}, {kind}: {detail}" for (role, kind), (n, detail) in list(played.failures.items())[:3])
+        causes = "; ".join(f"{n} x {role}: {detail}" for (role, _), (n, detail) in list(played.failures.items())[:3])
         finished = amount(ended.planned - ended.missing, "dialogue")
         _warn(f"{ended.failed} of {finished} unscored ({causes}); fix the cause, then pass retry_failed=True.")
     return Run(path)

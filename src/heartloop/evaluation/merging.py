@@ -16,7 +16,7 @@ from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.scores import merged_prices
-from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.settings import EvaluationSettings, source_of
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log
 
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
@@ -86,6 +86,9 @@ def _check_alike(runs: Mapping[Path, EvaluationSettings]) -> None:
         differences = []
         for name in names:  # such as `limit` or `options.preset`
             setting, _, key = name.partition(".")
+            if setting == "weights" and key:
+                differences.append(f"{source_of(key)} was changed between them")
+                continue
             values = [getattr(side, setting) for side in (mine, yours)]
             differences.append(f"{name} ({_difference(*([value.get(key) for value in values] if key else values))})")
         if differences:

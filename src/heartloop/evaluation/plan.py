@@ -25,7 +25,7 @@ from heartloop.models.budget import is_baseline
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.client import TIMEOUT
 from heartloop.models.functions import function_model, function_name
-from heartloop.models.names import load_env, settings_taken_by
+from heartloop.models.names import load_env, settings_taken_by, with_service
 
 Function = Callable[[list[dict[str, str]]], Any]
 """A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
@@ -182,7 +182,7 @@ def assign_roles(
             option = "--user" if name not in given else "--judge" if name == "judge" and judge is not None else f"--role {name}"
             raise UseError(
                 f"{option} is {played_by!r}; expected {EMBEDDED}, or service/model such as "
-                f"openai/gpt-6-luna{nearest(played_by, [EMBEDDED], cutoff=0.6)}"
+                f"{with_service(played_by) or 'openai/gpt-6-luna'}{nearest(played_by, [EMBEDDED])}"
             )
         if is_baseline(played_by):
             raise UseError(f"role {name} is {played_by}, a baseline that only replies; expected service/model, or {EMBEDDED}")
@@ -247,7 +247,7 @@ def read_requests(
 
 def _check_role(text: str, role: str, models: Mapping[str, Sequence[str]]) -> None:
     if role not in models:
-        near = nearest(role, models, cutoff=0.6) if len(models) > 1 else ""
+        near = nearest(role, models) if len(models) > 1 else ""
         raise UseError(f"--request is {text!r}; expected role.field=value with role {' or '.join(models)}{near}")
 
 

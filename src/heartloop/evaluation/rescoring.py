@@ -17,6 +17,7 @@ from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
+from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RAW, beside, check_new, played_settings, saved_settings, scenarios_of
 
@@ -34,6 +35,8 @@ class Rescored:
     asked_again: int = 0
     """Dialogues, now under preset `released`, with a change outside ±10 that was re-asked when played, not clamped."""
     unscored: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why the first dialogue of each kind became unscored."""
 
     def count(self, spec: EnvironmentSpec, was: Transcript, now: Transcript) -> Transcript:
         self.dialogues += 1
@@ -41,8 +44,9 @@ class Rescored:
         self.changed += was.scored and now.scored and was.score != now.score
         self.gained += not was.scored and now.scored
         self.asked_again += now.scored and was.preset != now.preset == "released" and spec.stored.asked_again(now)
-        if now.failure and now.failure.role == RESCORING:
+        if was.scored and now.failure and now.failure.role == RESCORING:
             self.unscored[now.failure.kind] += 1
+            self.reasons.setdefault(now.failure.kind, now.failure.detail)
         return now
 
     @property
@@ -58,13 +62,11 @@ class Rescored:
                 "where preset released would have clamped the first."
             )
         parts += [f"{n} became unscored: {cause}." for cause, n in self.unscored.items()]
-        if "not judged" in self.unscored:
-            parts.append("Their last replies were not judged: use `heartloop rejudge -E preset=corrected`.")
         return " ".join(parts)
 
 
 def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any]) -> Rescored:
-    """Writes a copy of `run` with scores computed by other score options."""
+    """Writes a copy of `run` with scores by other score options; refused if more than the allowed share would have none."""
     settings = saved_settings(run)
     spec = load_environment(str(settings.get("environment")))
     asked = _checked(spec, options)
@@ -94,6 +96,15 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
                     raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
                 chosen = spec.read_options({**as_played.model_dump(), **spec.stored.options(dialogue), **asked})
                 file.write(write_line(result.count(spec, dialogue, spec.stored.rescored(dialogue, chosen))).encode())
+        if (lost := result.unscored.total()) > ALLOWED_UNSCORED * result.dialogues:
+            (out / "transcripts.jsonl").unlink()
+            out.rmdir()
+            given_options = " ".join(f"-E {name}={value}" for name, value in options.items())
+            raise UseError(
+                f"{run} cannot be rescored: {lost} of {amount(result.dialogues, 'dialogue')} would be unscored "
+                f"({'; '.join(result.reasons.values())}); expected at most {ALLOWED_UNSCORED:.0%}. Let a judge score them "
+                f"(heartloop rejudge {run} --judge MODEL {given_options}), or play them with {given_options}"
+            )
         (out / "settings.json").write_text(json.dumps(new, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if (run / "log.jsonl").is_file():
             shutil.copyfile(run / "log.jsonl", out / "log.jsonl")

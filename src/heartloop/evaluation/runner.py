@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
-from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent
+from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
@@ -37,6 +37,8 @@ from heartloop.models.names import close, counted, endpoint_habits, local_speed,
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
 FIRST_FAILURES = 8
 """A run without a pilot stops if so many dialogues finish before the first scored one, all with the same kind of failure."""
+PARKED_AFTER = 5
+"""Dialogues in a row in which calls of a model under test fail in the same way, after which a run with others leaves it out."""
 DECLINED = "stopped after the estimate"
 
 Play = Callable[[Job], Awaitable[Transcript]]
@@ -121,6 +123,8 @@ class Played(NamedTuple):
     """Number and first detail of this run's failures, by role and kind."""
     dropped: Mapping[str, tuple[str, ...]]
     """Settings that an endpoint refused and that were left out, by model."""
+    retried: Mapping[str, Mapping[str, int]]
+    """Calls that were sent again, by model and cause."""
 
     @property
     def unscored(self) -> float:
@@ -302,8 +306,9 @@ def play_run(
                 run = read_run(path)  # read once, for the scores and the report
                 scored(write_scores(run, prices=settings.prices or None))
     dropped = {name: tuple(habit["dropped"]) for name, habit in habits.items() if habit["dropped"]}
+    retried = {name: habit["retried"] for name, habit in habits.items() if habit["retried"]}
     most_common = sorted(failures.items(), key=lambda item: -len(item[1]))
-    return Played(ended, run, {cause: (len(details), details[0]) for cause, details in most_common}, dropped)
+    return Played(ended, run, {cause: (len(details), details[0]) for cause, details in most_common}, dropped, retried)
 
 
 def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:
@@ -350,7 +355,7 @@ async def work_through(
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
 ) -> RunResult:
-    """Plays the unfinished dialogues of a run.
+    """Plays the unfinished dialogues of a run. A model that fails `PARKED_AFTER` times in a row is parked: the others go on.
 
     Args:
         earlier: what scored dialogues of earlier processes took; if there is one, it gives the estimate and no pilot is played.
@@ -374,6 +379,8 @@ async def work_through(
     changed, numbers = asyncio.Event(), itertools.count(1)
     estimated = pilot is None or not agreed or bool(earlier)
     causes: Counter[tuple[str, str]] = Counter()  # role and kind of failures before the first scored dialogue
+    in_a_row: dict[str, list[Failure]] = {}  # the latest dialogues of each model under test, while its calls fail in the same way
+    parked: dict[str, str] = {}
 
     def report_progress() -> None:
         if report is not None:
@@ -389,7 +396,7 @@ async def work_through(
                 break
             changed.clear()
             await changed.wait()
-        if stopped is not None:
+        if stopped is not None or job.model in parked:
             return None
         running += 1
         place_in_line.set(next(numbers))
@@ -398,7 +405,10 @@ async def work_through(
             with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
                 transcript = await play_job(job)
         except BudgetSpent as error:
-            stopped = str(error)
+            if isinstance(error, EndpointStopped) and error.model == job.model and dispensable(job.model):
+                parked[job.model] = str(error)
+            else:
+                stopped = str(error)
             return None
         finally:
             running -= 1
@@ -406,6 +416,7 @@ async def work_through(
         directory.append(transcript)
         failed += (not transcript.scored) - (before is False)
         ended.add(job.key)
+        look_for_failures(transcript)
         if (took := _spent(transcript, directory.settings.prices)) is not None:
             spent[job.key] = took
         if finished is not None:
@@ -414,6 +425,19 @@ async def work_through(
         if not estimated and job.key in spent:
             look_at_first(transcript)
         return transcript
+
+    def dispensable(model: str) -> bool:
+        """Whether the run has other models under test, and no role needs this one."""
+        return len(directory.settings.models) > 1 and model not in directory.settings.roles.values()
+
+    def look_for_failures(transcript: Transcript) -> None:
+        model, failure = transcript.model, transcript.failure
+        before = in_a_row.pop(model, [])
+        if failure is None or failure.role != "policy" or not dispensable(model):
+            return
+        in_a_row[model] = [*(one for one in before if one.kind == failure.kind), failure]
+        if len(in_a_row[model]) == PARKED_AFTER:
+            parked[model] = f"{model}, after {PARKED_AFTER} failed dialogues in a row ({failure.detail})"
 
     def look_at_first(transcript: Transcript) -> None:
         """Stops a run without a pilot if all its first dialogues fail in the same way; otherwise reports the estimate."""
@@ -438,7 +462,7 @@ async def work_through(
             for job in queue:
                 transcript = await play_one(job)
                 if transcript is None:
-                    return
+                    continue
                 if batch_jobs is not rest:
                     transcripts.append(transcript)
                 await asyncio.sleep(0)  # a scripted dialogue never awaits; this lets the progress line and other workers run
@@ -478,6 +502,8 @@ async def work_through(
     if stopped is None:
         await batch(rest)
     missing = sum(key not in directory.finished for key in planned)
+    left_out = [why for model, why in parked.items() if any(job.model == model and job.key not in ended for job in open_jobs)]
+    stopped = "; ".join(filter(None, (stopped, *left_out))) or None
     return RunResult(len(jobs), len(ended), resumed, failed, missing, stopped, time.monotonic() - started)
 
 

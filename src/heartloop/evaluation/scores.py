@@ -70,10 +70,26 @@ class TurnLength(_Frozen):
     characters: float
 
 
+_FAILED = {
+    "TransportError": "no answer from the server",
+    "RefusedByServer": "the server refused the request",
+    "Moderated": "the provider refused the text",
+    "MalformedReply": "no chat completion from the server",
+    "ModelError": "an error was raised",
+    "AnswerError": "no answer of the form asked for",
+    "Copied": "only a copy of what was shown",
+}
+"""Failures in words, by their kind; those of rescoring are words."""
+
+
 class Cause(_Frozen):
     role: str
     kind: str
     n: int
+
+    @property
+    def words(self) -> str:
+        return _FAILED.get(self.kind, self.kind)
 
 
 class RoleUse(Usage):
@@ -509,6 +525,16 @@ def _written(rows: Sequence[ModelScore], settings: Mapping[str, Any]) -> Iterabl
         )
 
 
+def _causes(rows: Iterable[ModelScore]) -> str:
+    """What failed in the unscored dialogues, the model under test by its name."""
+    causes: Counter[str] = Counter()
+    for row in rows:
+        for one in row.causes:
+            who = row.model if one.role == "policy" else "user simulator" if one.role == "user" else one.role
+            causes[f"{who}: {one.words}"] += one.n
+    return "; ".join(f"{n} x {cause}" for cause, n in causes.most_common())
+
+
 def _notes(rows: Sequence[ModelScore], common: int) -> Iterable[str]:
     contenders = [row for row in rows if row.standing != "failure case"]
     played = sum(row.played for row in rows)
@@ -516,7 +542,7 @@ def _notes(rows: Sequence[ModelScore], common: int) -> Iterable[str]:
     if played and unscored / played > ALLOWED_UNSCORED:
         yield (
             f"{unscored} of {amount(played, 'dialogue')} ({unscored / played:.0%}) {'is' if unscored == 1 else 'are'} unscored "
-            f"because a user simulator, judge or connection failed; above {ALLOWED_UNSCORED:.0%} these numbers are not reliable."
+            f"({_causes(rows)}); above {ALLOWED_UNSCORED:.0%} these numbers are not reliable."
         )
     if not any(row.scored for row in rows):
         yield "No dialogue is scored, so no model is ranked." if any(row.played for row in rows) else "No dialogue is finished."

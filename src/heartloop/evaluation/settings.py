@@ -110,14 +110,16 @@ class EvaluationSettings(BaseModel):
         ]
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
-        """Names of the settings that differ from a saved run, without `_NOT_DECISIVE` ones; options and roles one by one."""
+        """Names of the settings that differ from a saved run, without `_NOT_DECISIVE` ones; options, roles, and weights of the
+        same models, one by one."""
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         if "policy_prompt" in other:
             mine.setdefault("policy_prompt", None)
         names = [name for name in ("rescored", "rejudged") if name in other and name not in mine]
         for name, value in mine.items():
             saved = other.get(name)
-            if value != saved and name in ("options", "roles") and isinstance(saved, Mapping):
+            by_key = name in ("options", "roles") or (name == "weights" and saved and value.keys() == saved.keys())
+            if value != saved and by_key and isinstance(saved, Mapping):
                 names += [f"{name}.{key}" for key in {**value, **saved} if value.get(key) != saved.get(key)]
             elif value != saved:
                 names.append(name)
@@ -202,13 +204,19 @@ def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
+def source_of(model: str) -> str:
+    return f"{'function' if model.startswith('python:') else 'weights of'} {model}"
+
+
 def changed_since(settings: Mapping[str, Any], planned: EvaluationSettings) -> list[str]:
     """Differences in prompts, weights and scenarios between a finished run and the plan, each as a sentence."""
     changes: list[str] = []
-    for name, what in (("prompts", "prompt"), ("weights", "weights")):
-        before, now = settings.get(name, {}), getattr(planned, name)
-        for key in sorted(key for key in before if key in now and before[key] != now[key]):
-            changes.append(f"The {what} {key} is {now[key]} now, and was {before[key]} in that run.")
+    before, now = settings.get("prompts", {}), planned.prompts
+    for key in sorted(key for key in before if key in now and before[key] != now[key]):
+        changes.append(f"The prompt {key} is {now[key]} now, and was {before[key]} in that run.")
+    before, now = settings.get("weights", {}), planned.weights
+    for key in sorted(key for key in before if key in now and before[key] != now[key]):
+        changes.append(f"The {source_of(key)} changed since that run.")
     before, now = settings.get("scenarios", {}), planned.scenarios
     if missing := [name for name in before if name not in now]:
         changes.append(f"{amount(len(missing), 'scenario')} of that run will not be played, such as {missing[0]}.")

@@ -21,7 +21,7 @@ from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
-from heartloop.evaluation.settings import EvaluationSettings
+from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
 
@@ -96,8 +96,10 @@ class RunDirectory:
             write_whole(self.path / "settings.json", body)
         else:
             if changed := self.settings.differences(saved_settings(self.path)):
+                differ = [source_of(name.partition(".")[2]) if name.startswith("weights.") else name for name in changed]
+                verb = "differs" if len(differ) == 1 else "differ"
                 raise SettingsMismatch(
-                    f"{self.path} was made with other settings: {', '.join(changed)} differ; "
+                    f"{self.path} was made with other settings: {', '.join(differ)} {verb}; "
                     "rerun the original command to resume it, or choose another --out"
                 )
         if self.transcripts.exists():

@@ -115,4 +115,4 @@ async def nearest_listed(model: EndpointChat, trouble: Trouble) -> str:
     names = await model.listed_models(within=_LISTING)
     if not names or model.model in names:
         return ""
-    return f"; the server has no model {model.model!r}{nearest(model.model, names)}"
+    return f"; the server has no model {model.model!r}{nearest(model.model, names, cutoff=0.5)}"

@@ -108,6 +108,7 @@ COUNTED = 0.75  # of the tokens that a long prompt has by the ratio of short one
 _LEARNED, LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tokens per character before
 _SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
+_VERSION = re.compile(r"/v\d")  # in the address of most services
 _SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
@@ -247,7 +248,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         self._connections = Connections(connections) if isinstance(connections, int) else connections
         self.factor = self._connections.factor
         self._first_habits = Habits(format=0 if service in STRICT else 1)
-        self.retried = 0
+        self.retried: Counter[str] = Counter()
+        """Attempts that were repeated, by cause."""
         self.dropped: Counter[str] = Counter()
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
         self.headers: Mapping[str, str] = {}
@@ -292,7 +294,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                     error.abandoned = abandoned
                 # `from None`, outside of any handler: a chained traceback could print the request's headers
                 raise error from None
-            self.retried += 1
+            self.retried[outcome.cause] += 1
             if not outcome.limited:  # else the gate waits
                 tries += 1
                 await asyncio.sleep(pause_before(tries) * self.factor)
@@ -413,16 +415,18 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         where, key, url = f"{self.name} at {self.address}", self._key_variable, self._url_variable
         if trouble.kind is EndpointStopped:
             todo = f"top up the account behind {key}, or set it to a valid key; rerun the same command to resume"
-            return EndpointStopped(f"{where} answered {trouble.text}; {todo}")
+            return EndpointStopped(f"{where} answered {trouble.text}; {todo}", self.name)
         if trouble.limited and not trouble.again:
             wait = "" if trouble.wait is None else f", to be repeated in {trouble.wait:,.0f} s"
-            return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; rerun the same command later to resume")
+            todo = "rerun the same command later to resume"
+            return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; {todo}", self.name)
         if trouble.kind is Moderated:
             return Moderated(f"{where} refused the text: {trouble.text}")
         if trouble.kind is RefusedByServer:
             advice = {
                 403: f"check that the key in {key} may use this model",
-                404: f"check the model's name and {url}",
+                404: f"check the model's name and {url}"
+                + ("" if _VERSION.search(self.address) else ", which usually ends in /v1"),
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
                 200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",

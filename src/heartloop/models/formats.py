@@ -74,6 +74,13 @@ class Trouble(NamedTuple):
     again: bool = False
     """Of a limit: whether the gate expects that another attempt gets through."""
 
+    @property
+    def cause(self) -> str:
+        """In two words, for the count of retries."""
+        if self.status != 200:
+            return f"status {self.status}"
+        return "time-out" if self.timed_out else "no connection" if self.kind is TransportError else "no completion"
+
 
 class Habits(NamedTuple):
     """What a model at an address supports. It is remembered only after a call that succeeded with it."""

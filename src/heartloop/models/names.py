@@ -12,6 +12,7 @@ from heartloop.core.chat import RECORDED_PREFIX, ChatModel, Reply, Schema
 from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.system import readable
+from heartloop.core.text import nearest, nearest_name
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.client import (
@@ -23,6 +24,7 @@ from heartloop.models.client import (
     Connections,
     EndpointChat,
     base_url_of,
+    provider_table,
     variable,
 )
 from heartloop.models.functions import PythonChat
@@ -77,7 +79,8 @@ def resolve(
         return LocalChat(name, slots=max_connections)
     service, _, model = name.partition("/")
     if not model.strip() or model != model.strip() or not _SERVICE.fullmatch(service):
-        raise UseError(f"model name {name!r}; {_FORMS}")
+        meant = with_service(name) or _nearest_baseline(name, baselines or {})
+        raise UseError(f"model name {name!r}; {f'pass {meant!r}; ' if meant else ''}{_FORMS}")
     service = service.lower()
     base_url = base_url_of(service)
     if name.startswith(RECORDED_PREFIX) and base_url is None:
@@ -107,6 +110,20 @@ def resolve(
     if endpoint.lacks_key and not key_later:
         raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
     return endpoint
+
+
+def with_service(name: str) -> str | None:
+    """A model's name with the service whose documented example is of the same family, where one is.
+
+    >>> with_service("gpt-6-luna"), with_service("mine")
+    ('openai/gpt-6-luna', None)
+    """
+    family = re.split(r"[^a-z]", name.lower())[0]
+    for example in provider_table()["examples"]:
+        service, _, model = example.partition("/")
+        if family and family == re.split(r"[^a-z]", model)[0]:
+            return f"{service}/{name}"
+    return None
 
 
 def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
@@ -168,10 +185,10 @@ def local_speed(models: Iterable[ChatModel]) -> str:
 
 
 def endpoint_habits(models: Iterable[ChatModel]) -> dict[str, dict[str, Any]]:
-    """By model: the `address`, the number of calls `retried`, and the count of each setting `dropped` because it was refused."""
+    """By model: the `address`, the calls `retried` by cause, and the number of each setting `dropped` because it was refused."""
     inner = map(_innermost, models)
     return {
-        model.name: {"address": model.address, "retried": model.retried, "dropped": dict(model.dropped)}
+        model.name: {"address": model.address, "retried": dict(model.retried), "dropped": dict(model.dropped)}
         for model in inner
         if isinstance(model, EndpointChat)
     }
@@ -184,8 +201,17 @@ def _baseline(name: str, seed: int, baselines: Mapping[str, str]) -> ChatModel:
         return Baseline(name, seed=seed)
     if name in baselines:
         return FunctionBaseline(name, baselines[name], seed=seed)
-    known = ", ".join([*BASELINES, *baselines])
-    raise UseError(f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {known}")
+    known = [*BASELINES, *baselines]
+    raise UseError(
+        f"unknown baseline 'heartloop/{name}'; expected heartloop/ and one of {', '.join(known)}{nearest(name, known)}"
+    )
+
+
+def _nearest_baseline(name: str, baselines: Mapping[str, str]) -> str | None:
+    from heartloop.models.baselines import BASELINES
+
+    near = nearest_name(name, [*BASELINES, *baselines])
+    return f"heartloop/{near}" if near else None
 
 
 def _innermost(model: ChatModel) -> ChatModel:

@@ -140,8 +140,13 @@ def _process(entry: Mapping[str, Any]) -> dict[str, str]:
 def _endpoints(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     for model, habit in mapping_of(entry.get("endpoints")).items():
         if isinstance(habit, Mapping):
-            dropped = ", ".join(f"{name} ({n} calls)" for name, n in mapping_of(habit.get("dropped")).items())
-            yield str(model), in_words(habit.get("address")), in_words(habit.get("retried")), dropped
+            retried = habit.get("retried")
+            again = _counts(retried) or "none" if isinstance(retried, Mapping) else in_words(retried)
+            yield str(model), in_words(habit.get("address")), again, _counts(habit.get("dropped"))
+
+
+def _counts(calls: object) -> str:
+    return ", ".join(f"{name} ({n} calls)" for name, n in mapping_of(calls).items())
 
 
 def _pairs(values: object) -> list[tuple[str, str]]:

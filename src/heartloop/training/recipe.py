@@ -446,7 +446,7 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     """A shipped recipe by name, or a recipe file; `settings`, `key=value` texts with the value in YAML, override the variants."""
     names = recipe_names()
     if name not in names and not name.endswith((".yaml", ".yml")):
-        raise UseError(f"unknown recipe {name!r}{nearest(name, names, cutoff=0.6)}; expected {', '.join(names)}, or a YAML file")
+        raise UseError(f"unknown recipe {name!r}{nearest(name, names)}; expected {', '.join(names)}, or a YAML file")
     with readable(Path(name), "a recipe in YAML"):
         text = (_RECIPES / f"{name}.yaml" if name in names else Path(name)).read_text(encoding="utf-8")
     try:
@@ -459,7 +459,7 @@ def read_recipe(name: str, *, variants: Sequence[str] = (), settings: Sequence[s
     changes: dict[str, Any] = {}
     for variant in variants:
         if variant not in recipe.variants:
-            known, near = ", ".join(recipe.variants) or "none", nearest(variant, recipe.variants, cutoff=0.6)
+            known, near = ", ".join(recipe.variants) or "none", nearest(variant, recipe.variants)
             raise UseError(f"{recipe.name} has no variant {variant!r}{near}; it has {known}")
         changes.update(recipe.variants[variant])
     for setting in settings:
@@ -482,7 +482,7 @@ def _put(given: dict[str, Any], key: str, value: Any) -> None:
     parts = key.split(".", 1) if key.startswith("verl.") else key.split(".")
     names = list(_names(Recipe))
     if not any(key == name or key.startswith(f"{name}.") for name in names) and parts[0] != "verl":
-        raise UseError(f"no setting {key!r}{nearest(key, names, cutoff=0.6)}; docs/recipe-settings.md lists them")
+        raise UseError(f"no setting {key!r}{nearest(key, names)}; docs/recipe-settings.md lists them")
     at = given
     for part in parts[:-1]:
         at = at.setdefault(part, {})
@@ -508,7 +508,7 @@ def _validated(given: Mapping[str, Any], name: str) -> Recipe:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            hint = nearest(where, [*_names(Recipe), *Recipe.model_fields], cutoff=0.6)
+            hint = nearest(where, [*_names(Recipe), *Recipe.model_fields])
             raise InputError(f"{name}: no setting {where!r}{hint}; remove or rename it") from error
         if first["type"] == "missing":
             raise InputError(f"{name}: {where} is missing; write it into the recipe, or --set {where}=...") from error

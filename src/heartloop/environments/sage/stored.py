@@ -59,9 +59,7 @@ class StoredPerson(StandIn[SageUser]):
             return await answered("judge", self._judge.feel(view, log))
         turn = self.turn(view.turn)
         if turn.change is None:
-            raise NotStored(
-                "not judged", "the last reply was not judged under preset released; `heartloop rejudge` adds its judgement"
-            )
+            raise NotStored("not judged", "the last reply was not judged under preset released")
         self.repeat_calls(log, "feel", view.turn)
         return Feeling(turn.change["emotion"], turn.thoughts, turn.evidence)
 

@@ -272,7 +272,7 @@ window.heartloop = window.heartloop || {};
   function ending(row, said) {
     if (!said.failure) return make("p", "ending", oneTurn() ? "The dialogue has one turn." : "The dialogue ended: " + row.stopWords + ".");
     const note = make("p", "banner warning");
-    note.append(make("strong", "", "Unscored. "), "The " + said.failure.role + " failed (" + said.failure.kind + "): " + said.failure.detail);
+    note.append(make("strong", "", "Unscored. "), "The " + said.failure.role + " failed: " + said.failure.detail);
     return note;
   }
 
