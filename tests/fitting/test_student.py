@@ -35,11 +35,11 @@ def released(first: str) -> SageReleasedScenario:
     return SageReleasedScenario(form="sage-released/1", source="f", record=ReleasedProfile.model_validate(profile(first=first)))
 
 
-def dialogue(model: str, scenario: int, environment: str) -> Transcript:
+def dialogue(model: str, scenario: int, environment: str = "sage", replies: Sequence[str] | None = None) -> Transcript:
     """A judge adds 5 for staying, takes 5 for blame; the person answers in words that show the change."""
     turns, mood = [], 40.0
     for n in range(2 + scenario % 3):
-        reply = f"{MODELS[model][(scenario + n) % 3]} {'So.' * (n % 2)}"
+        reply = f"{(replies or MODELS[model])[(scenario + n) % 3]} {'So.' * (n % 2)}"
         change = 5.0 * ("stay" in reply) - 5.0 * ("brought" in reply)
         mood += change
         after = {5.0: "That helps.", -5.0: "Leave me.", 0.0: "Right."}[change]
@@ -144,7 +144,7 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
 def test_a_student_that_does_not_agree_with_its_judge_is_refused(tmp_path: Path) -> None:
     """Each of two models has a phrase of its own, so the folds that leave a model out predict the other's changes for it."""
     phrases = {"kind": KIND, "cruel": CRUEL}
-    played = written(tmp_path / "run", [dialogue(name, f"s{n}", [said] * 2) for name, said in phrases.items() for n in range(20)])
+    played = run(tmp_path / "run", [dialogue(name, n, replies=[said] * 3) for name, said in phrases.items() for n in range(20)])
     model, out = fit_student(read_rows([played])), tmp_path / "one.student"
     assert model.card["held_out"]["dialogue_r"]["emotion"] < LEAST_AGREEMENT
     done = CliRunner().invoke(app, ["student", "fit", str(played), "--out", str(out)])
