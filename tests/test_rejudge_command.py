@@ -70,7 +70,7 @@ async def test_a_judge_who_fails_leaves_dialogues_unscored(tmp_path: Path) -> No
         assert (await over_http(server, *LAB, cwd=tmp_path)).code == 0
     async with FaultyServer("bad_json:3") as server:
         done = await over_http(server, *JUDGE, "--max-connections", "1", cwd=tmp_path, code=1)
-        assert "1 x judge, AnswerError" in done.err
+        assert "1 x judge: lab/judge answered" in done.err
         await over_http(server, *JUDGE, "--retry-failed", cwd=tmp_path, code=0)
     async with FaultyServer() as server:
         (tmp_path / "prices.toml").write_text('["lab/judge"]\ninput = 1.0\noutput = 1.0\n')

@@ -80,7 +80,7 @@ async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_pa
     assert not files_with(KEY, tmp_path)
     assert KEY not in done.out + done.err
     checked = heartloop("scenarios", "check", "new.jsonl", cwd=tmp_path)
-    assert (checked.code, checked.out.strip()) == (0, "2 scenarios (charm 1, defense 1): no problem found")
+    assert (checked.code, checked.out.strip()) == (0, "new.jsonl: 2 scenarios (charm 1, defense 1): no problem found")
 
 
 async def test_refused_seeds_and_limits_have_exit_code_1_and_the_same_command_goes_on(tmp_path: Path) -> None:

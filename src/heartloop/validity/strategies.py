@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, Field
@@ -41,7 +42,8 @@ _SHORT: Mapping[str, str] = {
 }  # fmt: skip
 """Names of the groups that fit below a bar."""
 HARMFUL = -0.35
-"""Worth up to which a reply supports in no way for the reader: the fits of the strategies alone name one for some of these."""
+"""Worth, mean of the environments, up to which a reply supports in no way for the reader: the fits of the strategies alone name
+one for some of these."""
 
 _MOST_PASSAGES = 8
 _MOST_LABELS = 4
@@ -106,7 +108,7 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[str, frozenset[str
         for turn in dialogue.turns:
             if (reply := said(turn)).strip():
                 reading = reader.read(reply, Context(tuple(messages), tuple(replies)))
-                harmful = reading.floor in ("hostility", "danger") or reading.worth["sage"] <= HARMFUL
+                harmful = reading.floor in ("hostility", "danger") or fmean(reading.worth.values()) <= HARMFUL
                 labels[f"{dialogue_key(dialogue)}|{turn.index}"] = _with_groups(() if harmful else reading.strategies)
             replies.append(reply)
             if turn.message is not None:
