@@ -75,6 +75,20 @@ def readings() -> dict[str, LearnedReading]:
     return {spec.name: spec.reading for spec in specs() if spec.reading is not None}
 
 
+def by_id(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a file, by id."""
+    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in read_lines(path):
+        rows[row["id"]].append(row)
+    return rows
+
+
+def context_before(row: Mapping[str, Any]) -> Context:
+    """What a reply in a stored context answers."""
+    scenario = scenarios_by_id(row["set"])[row["scenario"]]
+    return readings()[row["environment"]].context(scenario, row["messages"], row["replies"])
+
+
 def worth_of(environment: str, outputs: Sequence[float]) -> float:
     """The worth that goes with a judge's numbers; PERM's are weighted as in its reward."""
     if environment == "empa":
@@ -90,20 +104,18 @@ def plain_replies(*, opened: bool = False) -> list[Example]:
     """The open part, or with `opened` the sealed one."""
     contexts = {row["id"]: row for row in read_lines(PLAIN / "contexts.jsonl") if row["sealed"] is opened}
     slots = {row["id"]: row for row in read_lines(PLAIN / "slots.jsonl")}
-    judged: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in read_lines(PLAIN / "judgements.jsonl"):
-        judged[row["id"]].append(row)
+    judged = by_id(PLAIN / "judgements.jsonl")
     examples = []
     for row in read_lines(PLAIN / "replies.jsonl"):
         slot, judgements = slots[row["id"]], judged[row["id"]]
         if (at := contexts.get(slot["context"])) is None or not judgements:
             continue
-        name, scenario = at["environment"], scenarios_by_id(at["set"])[at["scenario"]]
+        name = at["environment"]
         change = np.mean([one["change"] for one in judgements], axis=0)
         worth = change[0] / 10.0 if name in ("perm", "daily") else worth_of(name, change)
         harms = (float(np.mean([one[name] for one in judgements])) for name in ("insult", "danger"))
-        before = readings()[name].context(scenario, at["messages"], at["replies"])
-        examples.append(Example(name, at["scenario"], slot["kind"], slot["context"], row["reply"], before, float(worth), *harms))
+        found = (name, at["scenario"], slot["kind"], slot["context"], row["reply"], context_before(at), float(worth))
+        examples.append(Example(*found, *harms))
     return examples
 
 
@@ -173,17 +185,14 @@ def aspects() -> list[Aspects]:
     """The judged replies of open scenarios."""
     contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl") if row["half"] == "tuning"}
     labels = {row["id"]: row["strategies"] for row in reversed(read_lines(JUDGED / "strategies.jsonl"))}
-    judged: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in read_lines(JUDGED / "judgements.jsonl"):
-        judged[row["id"]].append(row)
+    judged = by_id(JUDGED / "judgements.jsonl")
     found = []
     for row in read_lines(JUDGED / "replies.jsonl"):
         at, judgements = contexts.get(row["context"]), judged[row["id"]]
         if at is None or sealed(at["scenario"]) or not judgements:
             continue
-        name, scenario = at["environment"], scenarios_by_id(at["set"])[at["scenario"]]
-        before = readings()[name].context(scenario, at["messages"], at["replies"])
+        name = at["environment"]
         marks, change = (np.mean([one[part] for one in judgements], axis=0).tolist() for part in ("aspects", "change"))
-        example = Example(name, scenario.id, row["tier"], JUDGED_AT, row["reply"], before, worth_of(name, change))
+        example = Example(name, at["scenario"], row["tier"], JUDGED_AT, row["reply"], context_before(at), worth_of(name, change))
         found.append(Aspects(example, marks, labels.get(row["id"])))
     return found

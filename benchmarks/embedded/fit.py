@@ -27,7 +27,7 @@ from benchmarks.embedded.examples import (
     readings,
     recorded,
 )
-from heartloop.fitting.ridge import COUNTS_WEIGHT, Design, Floats, Mask, design_of, linear_of, predict_folds, solve
+from heartloop.fitting.ridge import COUNTS_WEIGHT, Design, Floats, Mask, correlation, design_of, linear_of, predict_folds, solve
 from heartloop.reader.aspects import ASPECTS, STRATEGIES
 from heartloop.reader.features import COUNTS, Context, FeatureLayout, features_of, unreadable
 from heartloop.reader.harm import plain_harm
@@ -260,7 +260,7 @@ def main() -> None:
     worth = np.array([one.worth for one in examples])
     for name in readings():
         mine = np.array([one.environment == name for one in examples])
-        print(name, mine.sum(), "replies, r of held-out worth", round(float(np.corrcoef(worth[mine], held_out[mine])[0, 1]), 2))
+        print(name, mine.sum(), "replies, r of held-out worth", correlation(worth[mine], held_out[mine]))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.embedded.examples import (
     JUDGED,
     Example,
+    by_id,
     one_liners,
     plain_replies,
     read_lines,
@@ -200,9 +201,7 @@ def searched(seconds: float = SEARCH_SECONDS) -> list[dict[str, Any]]:
 def trained() -> list[dict[str, Any]]:
     """The mean change in SAGE, as judged and as read, of replies of policies that were trained against earlier weights."""
     contexts = {row["id"]: row for row in read_lines(JUDGED / "contexts.jsonl") if row["environment"] == "sage"}
-    judged: dict[str, list[float]] = defaultdict(list)
-    for row in read_lines(JUDGED / "judgements.jsonl"):
-        judged[row["id"]].append(float(row["change"][0]))
+    judged = by_id(JUDGED / "judgements.jsonl")
     appraiser = LearnedAppraiser(readings()["sage"])
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in read_lines(JUDGED / "replies.jsonl"):
@@ -210,7 +209,7 @@ def trained() -> list[dict[str, Any]]:
         if at is not None and row["voice"] in ("trained", "trained_second", "smollm2") and judged[row["id"]]:
             scenario = scenarios_by_id(at["set"])[at["scenario"]]
             read = appraiser.appraise(scenario, at["messages"], (*at["replies"], row["reply"])).change["emotion"]
-            rows[row["voice"]].append((fmean(judged[row["id"]]), read))
+            rows[row["voice"]].append((fmean(one["change"][0] for one in judged[row["id"]]), read))
     return [
         {"voice": voice, "replies": len(pairs), "judged": fmean(a for a, _ in pairs), "read": fmean(b for _, b in pairs)}
         for voice, pairs in sorted(rows.items())

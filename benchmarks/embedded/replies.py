@@ -1,13 +1,13 @@
 """Replies as ordinary people type them: what their authors and judges get, and what they gave, as data.
 
-    python -m benchmarks.embedded.replies contexts PLAIN         draws the next wave of contexts and slots
+    python -m benchmarks.embedded.replies contexts FOLDER        draws the next wave of contexts and slots
     python -m benchmarks.embedded.replies more [machines]         draws six more slots for each open context, or one for a machine
-    python -m benchmarks.embedded.replies authors PLAIN          what each author gets of it: dialogues, and replies to write
-    python -m benchmarks.embedded.replies judges PLAIN A B       what judges get: the person's card, the dialogue, the replies
+    python -m benchmarks.embedded.replies authors FOLDER         what each author gets of it: dialogues, and replies to write
+    python -m benchmarks.embedded.replies judges FOLDER A B      what judges get: the person's card, the dialogue, the replies
     python -m benchmarks.embedded.replies add replies|judgements FILE...     checks what they wrote and keeps it
 
 A third of the scenarios is sealed: `sealed` in contexts.jsonl. Nothing is fitted or chosen on it, and it is opened once. The
-second wave has no sealed scenario. `add` keeps what was there.
+first wave alone has sealed scenarios. `add` keeps what was there.
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
+def stored(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of the data; none before its first row is kept."""
+    path = PLAIN / name
+    return read_lines(path) if path.exists() else []
+
+
 def dialogue(context: Mapping[str, Any]) -> str:
     """The dialogue so far; in Charm the policy speaks first."""
     messages, replies = context["messages"], context["replies"]
@@ -139,7 +145,7 @@ def written(draw: random.Random) -> Iterable[dict[str, Any]]:
 
 
 def contexts(folder: Path) -> None:
-    before = list(read_lines(PLAIN / "contexts.jsonl")) if PLAIN.exists() else []
+    before = stored("contexts.jsonl")
     wave = 0 if not before else 1 if len(before) == 100 else 2
     draw = random.Random(f"plain replies{wave or ''}")
     rows = [*openings(draw, wave, before), *middles(draw, folder, wave), *(written(draw) if wave == 2 else ())]
@@ -155,8 +161,10 @@ def contexts(folder: Path) -> None:
     names = draw.sample(range(10**10 * wave, 10**10 * (wave + 1)) if wave > 1 else range(10_000, 1_000_000), len(slots))
     PLAIN.mkdir(parents=True, exist_ok=True)
     write(PLAIN / "contexts.jsonl", [*before, *rows])
-    earlier = read_lines(PLAIN / "slots.jsonl") if before else []
-    write(PLAIN / "slots.jsonl", [*earlier, *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))])
+    write(
+        PLAIN / "slots.jsonl",
+        [*stored("slots.jsonl"), *({"id": f"q{name}", **slot} for name, slot in zip(names, slots, strict=True))],
+    )
 
 
 def more(machines: bool) -> None:
@@ -181,7 +189,7 @@ def _known(row: Mapping[str, Any]) -> str:
 
 def authors(folder: Path) -> None:
     by_id = {row["id"]: row for row in read_lines(PLAIN / "contexts.jsonl")}
-    written = {row["id"] for row in (read_lines(PLAIN / "replies.jsonl") if (PLAIN / "replies.jsonl").exists() else [])}
+    written = {row["id"] for row in stored("replies.jsonl")}
     slots = [slot for slot in read_lines(PLAIN / "slots.jsonl") if slot["id"] not in written]
     for voice in (*VOICES, *MORE_VOICES, "machine"):
         parts = []
@@ -193,7 +201,7 @@ def authors(folder: Path) -> None:
 
 
 def judges(folder: Path, names: Sequence[str]) -> None:
-    done = {row["id"] for row in (read_lines(PLAIN / "judgements.jsonl") if (PLAIN / "judgements.jsonl").exists() else [])}
+    done = {row["id"] for row in stored("judgements.jsonl")}
     replies = [row for row in read_lines(PLAIN / "replies.jsonl") if row["id"] not in done]
     slots = {slot["id"]: slot for slot in read_lines(PLAIN / "slots.jsonl")}
     for judge in names:
@@ -216,7 +224,7 @@ def add(what: str, files: Sequence[Path]) -> None:
     slots = {slot["id"]: slot for slot in read_lines(PLAIN / "slots.jsonl")}
     environments = {row["id"]: row["environment"] for row in read_lines(PLAIN / "contexts.jsonl")}
     path = PLAIN / f"{what}.jsonl"
-    rows = list(read_lines(path)) if path.exists() else []
+    rows = stored(path.name)
     rows += [row for file in files for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
     for row in rows:
         if row["id"] not in slots:

@@ -42,8 +42,8 @@ _SHORT: Mapping[str, str] = {
 }  # fmt: skip
 """Names of the groups that fit below a bar."""
 HARMFUL = -0.35
-"""Worth, mean of the environments, up to which a reply supports in no way for the reader: the fits of the strategies alone name
-one for some of these."""
+"""Worth, mean of the environments, up to which a reply supports in no way for the reader, as every insult: the fits of the
+strategies alone name one for some of these."""
 
 _MOST_PASSAGES = 8
 _MOST_LABELS = 4
@@ -108,7 +108,7 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[str, frozenset[str
         for turn in dialogue.turns:
             if (reply := said(turn)).strip():
                 reading = reader.read(reply, Context(tuple(messages), tuple(replies)))
-                harmful = reading.floor in ("hostility", "danger") or fmean(reading.worth.values()) <= HARMFUL
+                harmful = fmean(reading.worth.values()) <= HARMFUL
                 labels[f"{dialogue_key(dialogue)}|{turn.index}"] = _with_groups(() if harmful else reading.strategies)
             replies.append(reply)
             if turn.message is not None:
