@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from uuid import uuid4
 
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
@@ -24,6 +26,18 @@ LOCAL_PREFIX = "local/"
 
 RECORDED_PREFIX = "recorded/"
 """Of the names of models whose answers are replayed (`models.recorded`)."""
+
+_dialogue: ContextVar[str | None] = ContextVar("dialogue", default=None)
+
+
+def begin_dialogue() -> None:
+    """Gives the dialogue that the current task plays an id: another one each time that it is played."""
+    _dialogue.set(uuid4().hex)
+
+
+def current_dialogue() -> str:
+    """The id of the dialogue that is played, which says nothing of its scenario; outside of one, another at every call."""
+    return _dialogue.get() or uuid4().hex
 
 
 Schema = Mapping[str, Any] | None
