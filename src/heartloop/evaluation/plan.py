@@ -27,7 +27,7 @@ from heartloop.models.client import TIMEOUT
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import load_env, settings_taken_by, with_service
 
-Function = Callable[[list[dict[str, str]]], Any]
+Function = Callable[..., Any]
 """A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from string import Template
@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from heartloop.core.chat import Reply, Schema, current_dialogue, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
@@ -23,7 +23,7 @@ from heartloop.models.client import CONNECTIONS, RETRIES, SECRET_FIELD, TIMEOUT,
 from heartloop.models.formats import Habits, Trouble, read_refusal
 
 _RETRIES = 2  # at most: a bot that holds the dialogue may get a message twice
-_LISTS, _TEXTS = ("messages", "dialogue"), ("system", "last_message")
+_LISTS = ("messages", "dialogue")
 _FORM = "the keys url, body and answer, and optionally headers and session"
 
 
@@ -58,20 +58,27 @@ class HttpBot(EndpointChat):
     ) -> None:
         path = Path(name.removeprefix("http:"))
         if name.startswith(("http://", "https://")):
-            raise UseError(f"model name {name!r}; expected http:bot.yaml, a file with {_FORM}")
+            raise UseError(f"model name {name!r}; expected http:bot.yaml, a file with {_FORM} (docs/your-bot.md)")
         with readable(path, f"a YAML file with {_FORM}"):
             content = path.read_bytes()
             self._file = _read(path, content.decode())
         self.source = hashlib.sha256(content).hexdigest()
+        self._sessions: dict[str, str] = {}
         file, ids = self._file, ("dialogue_id",) if self._file.session is None else ("dialogue_id", "session")
-        in_headers, in_body = _variables(path, file.headers, ()), _variables(path, file.body, (*_LISTS, *_TEXTS, *ids))
+        in_headers, in_body = (
+            _variables(path, file.headers, ()),
+            _variables(path, file.body, (*_LISTS, "system", "last_message", *ids)),
+        )
         self._variables = {**_variables(path, file.url, ids), **in_headers, **in_body}
-        if not {*_LISTS, "last_message"}.intersection(_names(file.body)):
+        if not {*_LISTS, "last_message"}.intersection(Template(to_json(file.body).decode()).get_identifiers()):
             raise UseError(f"{path}: body holds no message of the dialogue; name $messages, $dialogue or $last_message in it")
+        try:
+            url, _ = self._asking([Message(role="user", content="")])
+        except ValueError as error:
+            raise UseError(f"{path}: body puts a list of messages into a text; give it alone: messages: $messages") from error
         headers = _filled(file.headers, self._variables)
         if bad := [key for key, value in headers.items() if not f"{key}{value}".isascii() or not f"{key}{value}".isprintable()]:
             raise UseError(f"{path}: header {bad[0]} holds a character that is not printable ASCII; correct it or its variables")
-        url = _filled(file.url, {**self._variables, **dict.fromkeys(ids, "0")})
         parts = checked_address(url, f"url in {path}", "a header Authorization")
         super().__init__(
             name, model=name, base_url=urlunsplit(parts._replace(path="")), timeout=timeout, retries=min(retries, _RETRIES),
@@ -79,16 +86,18 @@ class HttpBot(EndpointChat):
             secrets=[value for name, value in self._variables.items() if name in in_headers or SECRET_FIELD.search(name)],
         )  # fmt: skip
         self._url_variable, self._read_refusal = f"url in {path}", _refusal
-        self._sessions: dict[str, str] = {}
-
-    async def listed_models(self, *, within: float) -> dict[str, int | None]:
-        return {}
 
     async def _understood(
         self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
     ) -> tuple[Reply | Trouble, Habits]:
         dialogue_id = current_dialogue()
+        url, body = self._asking(messages, dialogue_id)
+        read = partial(self._read, messages=messages, dialogue_id=dialogue_id)
+        return await self._attempt(url, body, read, self._timeout, connect), habits
+
+    def _asking(self, messages: Sequence[Message], dialogue_id: str = "0") -> tuple[str, dict[str, Any]]:
         plain = [{"role": message.role, "content": message.content} for message in messages]
+        session = self._sessions.get(dialogue_id, "")
         values = {
             **self._variables,
             "messages": plain,
@@ -96,11 +105,9 @@ class HttpBot(EndpointChat):
             "system": "\n\n".join(message["content"] for message in plain if message["role"] == "system"),
             "last_message": plain[-1]["content"],
             "dialogue_id": dialogue_id,
-            "session": self._sessions.get(dialogue_id, ""),
         }
-        url = _filled(self._file.url, {**values, "session": quote(str(values["session"]), safe="")})
-        read = partial(self._read, messages=messages, dialogue_id=dialogue_id)
-        return await self._attempt(url, _filled(self._file.body, values), read, self._timeout, connect), habits
+        url = _filled(self._file.url, {**values, "session": quote(session, safe="")})
+        return url, _filled(self._file.body, {**values, "session": session})
 
     def _read(self, data: bytes, *, messages: Sequence[Message], dialogue_id: str) -> Reply | Trouble:
         response: Any = None
@@ -120,10 +127,9 @@ class HttpBot(EndpointChat):
             return EndpointStopped(f"{where} answered {trouble.text}; correct the headers in the file, then rerun", self.name)
         if trouble.kind is RefusedByServer:
             return RefusedByServer(f"{where} answered {trouble.text}; correct url, headers or body in the file")
-        if trouble.kind is MalformedReply:
-            return BotError(f"{where} returned {trouble.text} in {count}; correct its server, or answer in the file")
-        if trouble.kind is BotError or trouble.timed_out:
-            return BotError(f"{where} returned no answer in {count}; the last error: {trouble.text}; correct its server")
+        if trouble.kind in (MalformedReply, BotError) or trouble.timed_out:
+            todo = "correct its server, or answer in the file"
+            return BotError(f"{where} returned no reply in {count}; the last error: {trouble.text}; {todo}")
         return super().error_of(trouble, tries, wanted)
 
 
@@ -146,29 +152,12 @@ def _read(path: Path, text: str) -> BotFile:
         raise InputError(f"{path}{where and f', {where}'}: {first['msg']}; expected {_FORM}") from error
 
 
-def _texts(template: Any) -> Iterator[str]:
-    if isinstance(template, str):
-        yield template
-    elif isinstance(template, (dict, list)):
-        for part in template.values() if isinstance(template, dict) else template:
-            yield from _texts(part)
-
-
-def _names(template: Any) -> list[str]:
-    return [name for text in _texts(template) for name in Template(text).get_identifiers()]
-
-
 def _variables(path: Path, template: Any, known: Sequence[str]) -> dict[str, str]:
     """The environment variables that a template names, apart from the names that are `known`."""
-    for text in _texts(template):
-        if not Template(text).is_valid():
-            raise UseError(f"{path}: {text!r} has a $ without a name; expected $NAME or ${{NAME}}, or $$ for a dollar sign")
-        names = Template(text).get_identifiers()
-        if any(name in _LISTS for name in names) and text.strip("${}") not in _LISTS:
-            raise UseError(
-                f"{path}: {text!r} puts a list of messages into a text; expected it alone, such as messages: $messages"
-            )
-    used = {name: os.environ.get(name, "").strip() for name in _names(template) if name not in known}
+    text = Template(to_json(template).decode())
+    if not text.is_valid():
+        raise UseError(f"{path}: {text.template} has a $ without a name; expected $NAME or ${{NAME}}, or $$ for a dollar sign")
+    used = {name: os.environ.get(name, "").strip() for name in text.get_identifiers() if name not in known}
     if missing := [name for name, value in used.items() if not value]:
         of_dialogue = f"; of the dialogue it may name {', '.join(known)}" if known else ""
         raise UseError(f"{path} names ${missing[0]}, which is not set; set it in the environment or in .env{of_dialogue}")
@@ -176,14 +165,12 @@ def _variables(path: Path, template: Any, known: Sequence[str]) -> dict[str, str
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:
-    if isinstance(template, dict):
-        return {key: _filled(part, values) for key, part in template.items()}
-    if isinstance(template, list):
-        return [_filled(part, values) for part in template]
-    if not isinstance(template, str):
-        return template
-    alone = template.strip("${}")
-    return values[alone] if alone in _LISTS and alone != template else Template(template).substitute(values)
+    """The template with its names replaced, in its JSON: a list takes the place of the text that is its name alone."""
+    text = to_json(template).decode()
+    for name in _LISTS:
+        text = text.replace(f'"${name}"', f"${name}").replace(f'"${{{name}}}"', f"${name}")
+    in_json = {name: to_json(value).decode() for name, value in values.items()}
+    return from_json(Template(text).substitute({name: one if name in _LISTS else one[1:-1] for name, one in in_json.items()}))
 
 
 def _at(value: Any, path: str) -> Any:
