@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,11 @@ import heartloop
 from heartloop.core.chat import ChatModel, begin_dialogue
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import BotError, InputError, RefusedByServer, TransportError, UseError
+from heartloop.models.bots import HttpBot
 from heartloop.models.client import Connections
 from heartloop.models.names import close, resolve
 from tests.commands import heartloop as command
+from tests.write_docs import ROOT
 
 DIALOGUE = [
     Message(role="system", content="You are a friend."),
@@ -282,3 +285,17 @@ def test_a_function_that_takes_it_gets_the_id_of_its_dialogue(cached: bool, file
         run.rename(files / f"run-{len(asked)}")
     assert len(asked) == 8
     assert all(turns == sorted(set(turns)) and len(turns) > 1 for turns in asked.values())
+
+
+# 5. The page
+
+
+def test_the_files_of_the_page_are_files_of_bots(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOT_URL", "http://127.0.0.1:8080")
+    monkeypatch.setenv("BOT_TOKEN", "token-of-the-house")
+    page = (ROOT / "docs" / "your-bot.md").read_text(encoding="utf-8")
+    bots = [text for text in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if text.startswith("url:")]
+    assert len(bots) == 3
+    for text in bots:
+        (files / "bot.yaml").write_text(text, encoding="utf-8")
+        assert isinstance(resolve("http:bot.yaml"), HttpBot)
