@@ -266,6 +266,12 @@ def test_a_file_that_does_not_fit_says_what_to_correct(name: str, text: str, par
         resolve(name)
 
 
+def test_a_check_of_a_provider_refuses_it(monkeypatch: pytest.MonkeyPatch, files: Path) -> None:
+    monkeypatch.setenv("BOT_PORT", "9")
+    done = command("check", "model", "http:last.yaml", "--yes", cwd=files)
+    assert (done.code, "expected service/model" in done.err) == (2, True)
+
+
 # 4. A function with `dialogue_id`
 
 
