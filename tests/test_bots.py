@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from aiohttp import web
 
 import heartloop
-from heartloop.core.chat import ChatModel, begin_dialogue
+from heartloop.core.chat import ChatModel, dialogue_id
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import BotError, InputError, RefusedByServer, TransportError, UseError
 from heartloop.models.bots import HttpBot
@@ -129,7 +130,7 @@ async def test_a_bot_that_keeps_the_dialogue_gets_the_last_message_and_its_sessi
         return {"reply": f"so, {body['input']['text']}", "conversation": {"id": body["conversation"] or f"c{next(count)}"}}
 
     async def dialogue(model: ChatModel) -> None:
-        begin_dialogue()
+        dialogue_id.set(uuid4().hex)
         for _ in range(2):
             assert (await model.complete(DIALOGUE)).text == 'so, On "Sunday".'
             await asyncio.sleep(0.01)  # the other dialogue's turn

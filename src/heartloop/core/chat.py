@@ -27,17 +27,8 @@ LOCAL_PREFIX = "local/"
 RECORDED_PREFIX = "recorded/"
 """Of the names of models whose answers are replayed (`models.recorded`)."""
 
-_dialogue: ContextVar[str | None] = ContextVar("dialogue", default=None)
-
-
-def begin_dialogue() -> None:
-    """Gives the dialogue that the current task plays an id: another one each time that it is played."""
-    _dialogue.set(uuid4().hex)
-
-
-def current_dialogue() -> str:
-    """The id of the dialogue that is played, which says nothing of its scenario; outside of one, another at every call."""
-    return _dialogue.get() or uuid4().hex
+dialogue_id: ContextVar[str] = ContextVar("dialogue_id", default=uuid4().hex)
+"""Of the dialogue that is played: another one each time, which says nothing of its scenario; one for all calls outside of any."""
 
 
 Schema = Mapping[str, Any] | None

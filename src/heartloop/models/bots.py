@@ -15,7 +15,7 @@ from urllib.parse import quote, urlunsplit
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json, to_json
 
-from heartloop.core.chat import Reply, Schema, current_dialogue, estimate_usage
+from heartloop.core.chat import Reply, Schema, dialogue_id, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BotError, EndpointStopped, InputError, MalformedReply, ModelError, RefusedByServer, UseError
 from heartloop.core.system import readable
@@ -90,26 +90,25 @@ class HttpBot(EndpointChat):
     async def _understood(
         self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
     ) -> tuple[Reply | Trouble, Habits]:
-        dialogue_id = current_dialogue()
-        url, body = self._asking(messages, dialogue_id)
-        read = partial(self._read, messages=messages, dialogue_id=dialogue_id)
+        url, body = self._asking(messages)
+        read = partial(self._read, messages=messages)
         return await self._attempt(url, body, read, self._timeout, connect), habits
 
-    def _asking(self, messages: Sequence[Message], dialogue_id: str = "0") -> tuple[str, dict[str, Any]]:
+    def _asking(self, messages: Sequence[Message]) -> tuple[str, dict[str, Any]]:
         plain = [{"role": message.role, "content": message.content} for message in messages]
-        session = self._sessions.get(dialogue_id, "")
+        session = self._sessions.get(dialogue_id.get(), "")
         values = {
             **self._variables,
             "messages": plain,
             "dialogue": [message for message in plain if message["role"] != "system"],
             "system": "\n\n".join(message["content"] for message in plain if message["role"] == "system"),
             "last_message": plain[-1]["content"],
-            "dialogue_id": dialogue_id,
+            "dialogue_id": dialogue_id.get(),
         }
         url = _filled(self._file.url, {**values, "session": quote(session, safe="")})
         return url, _filled(self._file.body, {**values, "session": session})
 
-    def _read(self, data: bytes, *, messages: Sequence[Message], dialogue_id: str) -> Reply | Trouble:
+    def _read(self, data: bytes, *, messages: Sequence[Message]) -> Reply | Trouble:
         response: Any = None
         with contextlib.suppress(ValueError):
             response = from_json(data)
@@ -117,7 +116,7 @@ class HttpBot(EndpointChat):
         if not isinstance(text, str):
             return Trouble(MalformedReply, f"no JSON with a text at {self._file.answer}: {data[:200].decode(errors='replace')}")
         if self._file.session is not None and isinstance(session := _at(response, self._file.session), (str, int)):
-            self._sessions[dialogue_id] = str(session)
+            self._sessions[dialogue_id.get()] = str(session)
         text = self._key.scrub(writable(text), shortest=12)
         return Reply(text, usage=estimate_usage(messages, text))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from heartloop.core.chat import Reply, Schema, current_dialogue, estimate_usage
+from heartloop.core.chat import Reply, Schema, dialogue_id, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BotError, BudgetSpent, ModelError, UseError
 from heartloop.models.client import TIMEOUT, scrub
@@ -76,7 +76,7 @@ class PythonChat:
         return reply._replace(text=text, usage=reply.usage if reply.usage.total else estimate_usage(messages, text))
 
     async def _answer(self, messages: list[dict[str, str]]) -> Any:
-        given = {"dialogue_id": current_dialogue()} if self.keeps_dialogues else {}
+        given = {"dialogue_id": dialogue_id.get()} if self.keeps_dialogues else {}
         if self._is_async:
             return await self._function(messages, **given)
         result: Future[Any] = Future()
