@@ -92,7 +92,7 @@ def check_model(
 
     load_env()
     endpoint, price = resolve(model, timeout=timeout), load_prices(prices).get(model)
-    if not isinstance(endpoint, EndpointChat):
+    if type(endpoint) is not EndpointChat:  # a bot of one's own is one too, but takes none of its requests
         raise UseError(f"{model} is not a model of a service; expected service/model")
     if json_file is not None and not json_file.absolute().parent.is_dir():
         raise UseError(f"--json is {json_file}, whose folder does not exist; expected a file in an existing folder")

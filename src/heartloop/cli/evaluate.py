@@ -66,7 +66,7 @@ def evaluate(
             "--model",
             "-m",
             help="Model under test, repeatable: service/model, local/smollm2, local/PATH.gguf, heartloop/BASELINE, "
-            "python:module:function, checkpoint:DIR.",
+            "python:module:function, http:bot.yaml, checkpoint:DIR.",
         ),
     ] = None,
     user: Annotated[

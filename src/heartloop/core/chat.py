@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from uuid import uuid4
 
 from heartloop.core.dialogue import Message, Sampling, Usage
 from heartloop.core.errors import ModelError
@@ -24,6 +26,9 @@ LOCAL_PREFIX = "local/"
 
 RECORDED_PREFIX = "recorded/"
 """Of the names of models whose answers are replayed (`models.recorded`)."""
+
+dialogue_id: ContextVar[str] = ContextVar("dialogue_id", default=uuid4().hex)
+"""Of the dialogue that is played: another one each time, which says nothing of its scenario; one for all calls outside of any."""
 
 
 Schema = Mapping[str, Any] | None

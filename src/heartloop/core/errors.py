@@ -47,8 +47,8 @@ class MalformedReply(ModelError):
 
 
 class BotError(ModelError):
-    """A bot of the user's own (`python:`) failed by itself: it raised, returned no text, or did not answer in time. As the model
-    under test it was silent, which is scored; the way to a provider failed in none of these cases."""
+    """A bot of the user's own failed by itself: a function (`python:`) raised, a server (`http:`) answered 5xx, or no text came
+    in time. As the model under test it was silent, which is scored; the way to a provider or a server failed in none of these."""
 
 
 class AnswerError(HeartloopError):

@@ -11,8 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from uuid import uuid4
 
-from heartloop.core.chat import CONTENT_FILTER, ChatModel, Reply
+from heartloop.core.chat import CONTENT_FILTER, ChatModel, Reply, dialogue_id
 from heartloop.core.dialogue import (
     Call,
     Failure,
@@ -176,6 +177,7 @@ async def play(
     Raises:
         BudgetSpent: a limit on tokens or cost was reached; this dialogue is lost.
     """
+    dialogue_id.set(uuid4().hex)
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
     shown = episode.policy_prompt if policy_prompt is None else policy_prompt

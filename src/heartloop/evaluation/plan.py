@@ -27,7 +27,7 @@ from heartloop.models.client import TIMEOUT
 from heartloop.models.functions import function_model, function_name
 from heartloop.models.names import load_env, settings_taken_by, with_service
 
-Function = Callable[[list[dict[str, str]]], Any]
+Function = Callable[..., Any]
 """A policy: takes messages with `role` and `content`, returns a text, or an awaitable of one."""
 
 
@@ -100,7 +100,7 @@ def plan_evaluation(
     )  # fmt: skip
     players = {role: None if name == EMBEDDED else by_name.counted(name, role) for role, name in assigned.items()}
     built = spec.make(chosen, spec.players(players, samplings), chosen_options)
-    with_source = ("checkpoint:", "python:", LOCAL_PREFIX)
+    with_source = ("checkpoint:", "python:", "http:", LOCAL_PREFIX)
     settings = settings_of(
         built, under_test, roles=assigned, scenario_set=scenario_set, limit=limit, seed=seed, repeats=repeats, shard=part,
         scenario_ids=tuple(dict.fromkeys(scenario_ids)), tags=tuple(sorted(tags)), exclude_tags=tuple(sorted(exclude_tags)),

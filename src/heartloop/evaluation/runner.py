@@ -32,7 +32,7 @@ from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
 from heartloop.models.client import CONNECTIONS, Connections
 from heartloop.models.gate import place_in_line
-from heartloop.models.names import close, counted, endpoint_habits, local_speed, resolve
+from heartloop.models.names import close, counted, endpoint_habits, keeps_dialogues, local_speed, resolve
 
 PILOT = 2  # least number of dialogues before the estimate of a paid run; part of the run
 FIRST_FAILURES = 8
@@ -259,7 +259,7 @@ def play_run(
         under_test = {job.model for job in left}
         if plan.check is None or not left or not plan.check.due(under_test):
             return False
-        if cache is not None:
+        if cache is not None and not any(map(keeps_dialogues, opened)):
             with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
                 for job in left:
                     with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):

@@ -205,7 +205,8 @@ def arguments_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def source_of(model: str) -> str:
-    return f"{'function' if model.startswith('python:') else 'weights of'} {model}"
+    what = {"python": "function", "http": "file"}.get(model.partition(":")[0], "weights of")
+    return f"{what} {model}"
 
 
 def changed_since(settings: Mapping[str, Any], planned: EvaluationSettings) -> list[str]:

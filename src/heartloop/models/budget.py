@@ -103,7 +103,7 @@ def is_paid(name: str, prices: Mapping[str, Price] | None = None) -> bool:
     """
     if price := (prices or {}).get(name):
         return any(price.given.values())
-    if is_scripted(name) or name.startswith(("python:", "checkpoint:", LOCAL_PREFIX, RECORDED_PREFIX)):
+    if is_scripted(name) or name.startswith(("python:", "http:", "checkpoint:", LOCAL_PREFIX, RECORDED_PREFIX)):
         return False
     return not is_own(base_url_of(name.partition("/")[0].lower()) or "")
 

@@ -109,7 +109,7 @@ _LEARNED, LEAST_RATIO = 5, 1 / 8  # short prompts before their ratio counts; tok
 _SHOWN = 240  # characters of a server's message in an error
 _LARGEST_BODY = 4 * 2**20  # bytes; 100,000 tokens with every character escaped are 2.4 MB, 32 embeddings of 4,096 numbers 3 MB
 _VERSION = re.compile(r"/v\d")  # in the address of most services
-_SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
+SECRET_FIELD = re.compile(r"(key|token|secret|password|sig|signature)$", re.IGNORECASE)  # of a base URL's query
 
 
 @cache
@@ -210,6 +210,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         name: in heartloop, `service/model`; error messages name the variables of the service.
         needs_key: refuse every call if there is no key, unless the address is this machine's.
         connections: maximum concurrent calls, or `Connections` shared with other models.
+        headers: sent with every request.
+        secrets: texts other than the key that are removed from errors.
     """
 
     def __init__(
@@ -223,10 +225,12 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         timeout: float = TIMEOUT,
         retries: int = RETRIES,
         connections: int | Connections = CONNECTIONS,
+        headers: Mapping[str, str] | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         service = name.partition("/")[0]
         self._key_variable, self._url_variable = variable(service, "API_KEY"), variable(service, "BASE_URL")
-        parts = _address(base_url, self._url_variable, self._key_variable)
+        parts = checked_address(base_url, self._url_variable, self._key_variable)
         if api_key and not all("!" <= character <= "~" for character in api_key):
             raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
         self.name = name
@@ -238,10 +242,12 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         self.address = urlunsplit(parts._replace(query="", fragment=""))
         """The base URL without query, key or password."""
         proxy = _proxy(parts)
-        secrets = [value for name, value in parse_qsl(parts.query) if _SECRET_FIELD.search(name)]
+        secrets = [*secrets, *(value for name, value in parse_qsl(parts.query) if SECRET_FIELD.search(name))]
         if proxy is not None and (password := urlsplit(proxy).password):
             secrets += [unquote(password), password]
         self._key = _Key(api_key or "", *secrets, proxy=proxy)
+        self._key.headers |= headers or {}
+        self._read_refusal = read_refusal
         self.lacks_key = needs_key and not api_key and not is_loopback(base_url)
         self._timeout = timeout
         self.retries = retries
@@ -395,7 +401,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         if data is None:
             outcome = Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
         else:
-            outcome = read(data) if 200 <= status < 300 else read_refusal(status, data, wait=seconds_of(headers))
+            outcome = read(data) if 200 <= status < 300 else self._read_refusal(status, data, wait=seconds_of(headers))
         if isinstance(outcome, Trouble):
             outcome = self._scrubbed(outcome)
         usage: Usage = getattr(outcome, "usage", Usage())
@@ -481,7 +487,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes | None:
     return None
 
 
-def _address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
+def checked_address(base_url: str, url_variable: str, key_variable: str) -> SplitResult:
     try:
         parts = urlsplit(base_url.strip())
         fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

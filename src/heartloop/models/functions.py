@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from heartloop.core.chat import Reply, Schema, estimate_usage
+from heartloop.core.chat import Reply, Schema, dialogue_id, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BotError, BudgetSpent, ModelError, UseError
 from heartloop.models.client import TIMEOUT, scrub
@@ -32,7 +32,8 @@ _PLAIN = (str, int, float, bool, type(None))
 class PythonChat:
     """A Python function as a model: `python:module:function`, searched in the current directory too.
 
-    The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. An `async def`
+    The function takes `messages`, a list of dicts with `role` and `content`, and returns a text or a `Reply`. If it has a
+    parameter `dialogue_id`, that is one text in all turns of a dialogue, and another in each dialogue. An `async def`
     runs in the event loop. A plain function runs in threads, several at a time, and has to be thread-safe. It gets no schema and
     no sampling settings. `source` is the SHA-256 of the module's file, or the `function_source` of a given `function`.
     """
@@ -44,6 +45,8 @@ class PythonChat:
         self.source = _source_of(self._function) if function is None else function_source(function)
         called = getattr(self._function, "__call__", None)  # noqa: B004 - an object's own __call__ may be the coroutine
         self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called)
+
+        self.keeps_dialogues = _takes_dialogue_id(self._function)
 
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
         """One call of the function; `BotError` where it raises, takes too long, or returns neither a text nor a `Reply`.
@@ -73,14 +76,15 @@ class PythonChat:
         return reply._replace(text=text, usage=reply.usage if reply.usage.total else estimate_usage(messages, text))
 
     async def _answer(self, messages: list[dict[str, str]]) -> Any:
+        given = {"dialogue_id": dialogue_id.get()} if self.keeps_dialogues else {}
         if self._is_async:
-            return await self._function(messages)
+            return await self._function(messages, **given)
         result: Future[Any] = Future()
         result.set_running_or_notify_cancel()  # a call that timed out still ends in its thread
 
         def work() -> None:
             try:
-                result.set_result(self._function(messages))
+                result.set_result(self._function(messages, **given))
             except Exception as error:
                 result.set_exception(error)
             except BaseException as error:  # sys.exit() in the function ends the call, not the run
@@ -197,6 +201,13 @@ def _load(name: str) -> Callable[[list[dict[str, str]]], Any]:
     if not callable(target):
         raise UseError(f"{name}: {path!r} is {type(target).__name__}; expected a function that takes messages")
     return target  # type: ignore[no-any-return]
+
+
+def _takes_dialogue_id(function: Callable[..., Any]) -> bool:
+    try:
+        return "dialogue_id" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # built in, without a signature
+        return False
 
 
 def _source_of(function: Callable[..., Any]) -> str:

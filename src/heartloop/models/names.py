@@ -13,6 +13,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.system import readable
 from heartloop.core.text import nearest, nearest_name
+from heartloop.models.bots import HttpBot
 from heartloop.models.budget import Meter, Metered, is_baseline, is_scripted
 from heartloop.models.cache import AnswerCache, Cached
 from heartloop.models.client import (
@@ -39,7 +40,7 @@ _OWN_ADDRESS = {"azure": "https://NAME.openai.azure.com/openai/v1"}
 _SERVICE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FORMS = (
     "expected service/model (openai/gpt-6-luna), local/smollm2, local/PATH.gguf, heartloop/<baseline> (heartloop/reflector), "
-    "python:module:function, or, as a judge or user, student:FILE"
+    "python:module:function, http:bot.yaml, or, as a judge or user, student:FILE"
 )
 
 
@@ -73,6 +74,10 @@ def resolve(
     """
     if name.startswith("python:"):
         return PythonChat(name, timeout=timeout)
+    if name.startswith("http:"):
+        return HttpBot(
+            name, timeout=timeout, retries=retries, connections=max_connections if connections is None else connections
+        )
     if name.startswith("student:"):
         return StudentModel(name)
     if is_local(name):
@@ -127,11 +132,15 @@ def with_service(name: str) -> str | None:
 
 
 def counted(model: ChatModel, meter: Meter, role: str, cache: AnswerCache | None = None) -> ChatModel:
-    """The model with its calls counted under a role and, unless it is scripted, answered from the cache first."""
+    """The model, counted under a role and answered from the cache first unless it is scripted or may keep dialogues."""
     metered = Metered(model, meter, role)
-    return (
-        metered if cache is None or is_scripted(model.name) or isinstance(model, RecordedChat) else Cached(metered, cache, role)
-    )
+    uncached = is_scripted(model.name) or isinstance(model, RecordedChat) or keeps_dialogues(model)
+    return metered if cache is None or uncached else Cached(metered, cache, role)
+
+
+def keeps_dialogues(model: ChatModel) -> bool:
+    """Whether a model may hold a dialogue between its turns, so that every turn has to reach it and no cache may answer."""
+    return getattr(_innermost(model), "keeps_dialogues", False)
 
 
 def settings_taken_by(name: str) -> frozenset[str]:
@@ -144,7 +153,7 @@ def settings_taken_by(name: str) -> frozenset[str]:
     """
     if is_baseline(name):
         return frozenset({"seed"})
-    if is_scripted(name) or name.startswith("python:"):
+    if is_scripted(name) or name.startswith(("python:", "http:")):
         return frozenset()
     if name.startswith("checkpoint:"):
         return frozenset({"temperature", "top_p", "top_k", "max_tokens", "seed", "request.chat_template_kwargs"})
