@@ -36,7 +36,7 @@ def cli_page() -> str:
     parts = ["# The command line\n\nWritten by `make docs` from the commands' own help; a test compares.\n"]
     root = typer.main.get_command(app)
     for path, command in commands(root, ("heartloop",)):
-        context = command.make_context(" ".join(path), [], resilient_parsing=True, terminal_width=100, max_content_width=100)
+        context = command.make_context(" ".join(path), [], resilient_parsing=True, terminal_width=80)
         text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
         parts.append(f"## {' '.join(path)}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
-from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard
+from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard, ranking
 from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, score_card
 from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
@@ -126,7 +126,7 @@ def test_models_that_tie_are_listed_by_turns_which_the_terminal_shows() -> None:
     text = console.export_text()
     assert [(row.model, row.rank) for row in score_card(both, {}).models] == [("quick", 1), ("slow", 1)]
     assert re.search(r"turns", text)
-    assert "turns" not in str([column.header for column in leaderboard(score_card(both[:1], {})).columns])
+    assert "turns" not in str([column.header for column in ranking(score_card(both[:1], {})).columns])
 
 
 def test_a_reask_that_failed_in_vain_is_not_a_repair() -> None:

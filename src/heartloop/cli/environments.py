@@ -116,17 +116,17 @@ def _print_findings(probe: Probe) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from heartloop.evaluation.leaderboard import terminal_table
+    from heartloop.evaluation.leaderboard import terminal_table, with_notes
 
     checked = probe.record()["table"] or "without this service"
-    caption = f"{amount(probe.calls, 'call')}, {probe.usage.total:,} tokens. The table of docs/providers.md: {checked}."
-    table = terminal_table(f"{probe.model.name} at {probe.model.address}", caption)
+    note = f"{amount(probe.calls, 'call')}, {probe.usage.total:,} tokens. The table of docs/providers.md: {checked}."
+    table = terminal_table()
     for heading in ("", "found", "table", ""):
         table.add_column(heading)
     for what, found, detail, known, differs in probe.findings:
         cells = (what, f"{found}: {detail}" if detail else found, known or "not in the table", "differs" if differs else "")
         table.add_row(*(Text(printable(cell)) for cell in cells))
-    Console().print(table)
+    Console().print(with_notes(f"{probe.model.name} at {probe.model.address}", table, [note]))
 
 
 @check_app.command("environment")

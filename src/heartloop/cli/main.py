@@ -6,10 +6,11 @@ Exit codes: 0 done; 1 more than 5 % of the dialogues unscored, stopped by the bu
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
+from typer.core import TyperGroup
 
 from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
@@ -20,6 +21,20 @@ from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
 from heartloop.core.errors import InputError, UseError
 
+
+class GroupedCommands(TyperGroup):
+    """Lists the commands by their help panels, in plain text, with the whole first sentence of each."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            sentence = (command.help or "").split("\n\n")[0].split(". ")[0].rstrip(".")
+            panels.setdefault(getattr(command, "rich_help_panel", ""), []).append((name, sentence))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="heartloop",
     help="Evaluate and train dialogue models against user simulators.",
@@ -27,25 +42,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=GroupedCommands,
 )
-app.command()(demo)
-app.command()(talk)
-app.command("eval")(with_options(evaluate))
-app.add_typer(environments_app, name="environments")
-app.add_typer(check_app, name="check")
-app.add_typer(scenarios_app, name="scenarios")
-app.command()(compare)
-app.command()(merge)
-app.command()(rescore)
-app.command()(report)
-app.command()(with_options(rejudge))
-app.command()(plan)
-app.add_typer(student_app, name="student")
-app.command()(with_options(train))
-app.command("import")(import_data)
-app.command()(export)
-app.command()(with_options(validate))
-app.command()(guard)
+TRY, MEASURE, COMPARE, AUTHOR, TRAIN = "Try", "Measure", "Compare", "Author", "Train"
+app.command(rich_help_panel=TRY)(demo)
+app.command(rich_help_panel=TRY)(talk)
+app.command("eval", rich_help_panel=MEASURE)(with_options(evaluate))
+app.command(rich_help_panel=MEASURE)(plan)
+app.command(rich_help_panel=MEASURE)(report)
+app.command(rich_help_panel=MEASURE)(merge)
+app.command(rich_help_panel=MEASURE)(rescore)
+app.command(rich_help_panel=MEASURE)(with_options(rejudge))
+app.command(rich_help_panel=MEASURE)(export)
+app.command(rich_help_panel=COMPARE)(compare)
+app.command(rich_help_panel=COMPARE)(with_options(validate))
+app.command(rich_help_panel=COMPARE)(guard)
+app.add_typer(environments_app, name="environments", rich_help_panel=AUTHOR)
+app.add_typer(scenarios_app, name="scenarios", rich_help_panel=AUTHOR)
+app.add_typer(check_app, name="check", rich_help_panel=AUTHOR)
+app.command("import", rich_help_panel=AUTHOR)(import_data)
+app.command(rich_help_panel=TRAIN)(with_options(train))
+app.add_typer(student_app, name="student", rich_help_panel=TRAIN)
 
 
 def main() -> None:
