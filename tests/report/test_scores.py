@@ -232,10 +232,10 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None
     console.print(leaderboard(score_card([*two, talk("heartloop/garbage", "s1", [-5])], {})))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
-    first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
+    first_words = re.findall(r"^ *(?:[\d–]+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
     assert in_lines(name).splitlines() == [word for word in first_words if word in in_lines(name).splitlines()][:4]
-    assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group
+    assert re.search(r"^ *1–2 A ", text, re.MULTILINE)  # its rank interval and group
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperGroup
 
-from heartloop.cli.options import Prices, Timeout, Yes
+from heartloop.cli.options import GroupedCommands, Prices, Timeout, Yes
 from heartloop.core.errors import EnvironmentBroken, UseError
 from heartloop.core.system import write_whole
 from heartloop.core.text import amount, money, printable
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from heartloop.models.probe import Probe
 
 
-def by_default(command: str) -> type[TyperGroup]:
+def by_default(command: str) -> type[GroupedCommands]:
     """A group in which `GROUP NAME` is `GROUP COMMAND NAME`."""
 
-    class WithDefault(TyperGroup):
+    class WithDefault(GroupedCommands):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             named = not args or args[0] in {*self.commands, *ctx.help_option_names}
             return super().parse_args(ctx, args if named else [command, *args])

@@ -6,34 +6,19 @@ Exit codes: 0 done; 1 more than 5 % of the dialogues unscored, stopped by the bu
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
-from typer.core import TyperGroup
 
 from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
-from heartloop.cli.options import with_options
+from heartloop.cli.options import GroupedCommands, with_options
 from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validate
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
 from heartloop.core.errors import InputError, UseError
-
-
-class GroupedCommands(TyperGroup):
-    """Lists the commands by their help panels, in plain text, with the whole first sentence of each."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            sentence = (command.help or "").split("\n\n")[0].split(". ")[0].rstrip(".")
-            panels.setdefault(getattr(command, "rich_help_panel", ""), []).append((name, sentence))
-        for panel, rows in panels.items():
-            with formatter.section(panel):
-                formatter.write_dl(rows)
-
 
 app = typer.Typer(
     name="heartloop",
