@@ -103,8 +103,8 @@ def test_check_of_a_broken_environment_ends_with_exit_code_1(monkeypatch: pytest
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "heartloop: the rewards do not add up\n")
 
 
-def test_help_groups_the_commands_by_what_they_are_for() -> None:
-    found = re.findall(r"^(\w+):\n((?:  .*\n?)+)", heartloop("--help", code=0).out, re.MULTILINE)
+def test_help_groups_the_commands_by_what_they_are_for(tmp_path: Path) -> None:
+    found = re.findall(r"^(\w+):\n((?:  .*\n?)+)", heartloop("--help", cwd=tmp_path, code=0).out, re.MULTILINE)
     groups = {panel: re.findall(r"^  (\w+)  ", rows, re.MULTILINE) for panel, rows in found if panel != "Options"}
     assert list(groups) == ["Try", "Measure", "Compare", "Author", "Train"]
     assert groups["Try"] == ["demo", "talk"]

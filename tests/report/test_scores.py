@@ -225,6 +225,15 @@ def test_an_unknown_environment_is_refused_and_two_share_no_card() -> None:
         score_card([talk("m", "s1", [1]), strange], {})
 
 
+def test_the_notes_of_the_terminal_table_are_as_wide_as_the_terminal() -> None:
+    card = score_card([talk(model, "s1", [gain]) for model, gain in (("a", 5), ("b", 3))], {})
+    console = Console(width=200, file=StringIO(), color_system=None, record=True)
+    console.print(leaderboard(card))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    rule = next(line for line in lines if "──" in line)
+    assert max(map(len, lines)) > len(rule)
+
+
 def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None:
     name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
     two = [talk(model, s, [5] * 12) for s in ("s1", "s2") for model in (name, "m")]
