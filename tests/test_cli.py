@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -100,6 +101,14 @@ def test_check_of_a_broken_environment_ends_with_exit_code_1(monkeypatch: pytest
     monkeypatch.setattr("heartloop.environments.check.check_environment", broken)
     done = CliRunner().invoke(app, ["check", "sage"])
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "heartloop: the rewards do not add up\n")
+
+
+def test_help_groups_the_commands_by_what_they_are_for(tmp_path: Path) -> None:
+    found = re.findall(r"^(\w+):\n((?:  .*\n?)+)", heartloop("--help", cwd=tmp_path, code=0).out, re.MULTILINE)
+    groups = {panel: re.findall(r"^  (\w+)  ", rows, re.MULTILINE) for panel, rows in found if panel != "Options"}
+    assert list(groups) == ["Try", "Measure", "Compare", "Author", "Train"]
+    assert groups["Try"] == ["demo", "talk"]
+    assert {"train", "student"} == set(groups["Train"])
 
 
 def test_help_loads_nothing_heavy() -> None:

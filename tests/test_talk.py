@@ -48,6 +48,27 @@ def test_lines_are_replies_and_the_run_is_an_ordinary_one(tmp_path: Path) -> Non
         assert heartloop(*words, cwd=tmp_path).code == 0, words
 
 
+def test_a_reply_that_the_embedded_user_cannot_read_is_named_before_the_next_one(tmp_path: Path) -> None:
+    done = talk("sage", PERSON, typed=f"{FIRST}\nIch weiss nicht, was ich dazu sagen soll.\n{SECOND}\n", cwd=tmp_path)
+    dialogue, end = done.out.split("What each reply did")
+    assert [bool(turn.evidence["unread"]) for turn in mine(tmp_path / "mine").turns] == [False, True, False]
+    _, between = dialogue.split("sagen soll.\n")
+    assert "not in English" in between.split(f"You: {SECOND}")[0]
+    assert "not in English" in end
+    assert dialogue.count("not in English") == end.count("not in English") == 1
+
+
+def test_after_the_end_a_better_dialogue_is_shown_recorded_or_of_a_baseline(tmp_path: Path) -> None:
+    recorded = talk("sage", PERSON, typed=f"{THIRD}\n", cwd=tmp_path).out.split("What a better one did")[1]
+    assert "recorded/" in recorded
+    assert "Recorded dialogue" in recorded
+    played = heartloop("talk", "sage", "support-praise-08", "--out", "two", cwd=tmp_path, typed=f"{THIRD}\n", code=0)
+    better = played.out.split("What a better one did")[1]
+    best = max(read_transcripts(tmp_path / "two" / "transcripts.jsonl"), key=lambda one: one.score or 0.0)
+    assert best.model in better
+    assert "Recorded dialogue" not in better
+
+
 def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:
     for run, seed in (("a", "5"), ("b", "6")):
         done = heartloop("talk", "--seed", seed, "--out", run, cwd=tmp_path, typed=f"{FIRST}\n")
@@ -73,7 +94,7 @@ def test_a_reply_that_was_taken_back_leaves_no_trace(tmp_path: Path) -> None:
 async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Path) -> None:
     words = ("talk", "sage", PERSON, "--user", "lab/person", "--out", "mine")
     async with FaultyServer() as server:
-        await over_http(server, *words, cwd=tmp_path, typed=f"{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n", code=0)
+        done = await over_http(server, *words, cwd=tmp_path, typed=f"{FIRST}\n{THIRD}\n:undo\n{SECOND}\n:quit\n", code=0)
         asked = len(server.requests)
     transcript = mine(tmp_path / "mine")
     assert [turn.reply for turn in transcript.turns] == [FIRST, SECOND]
@@ -81,6 +102,8 @@ async def test_a_language_model_is_not_asked_twice_for_what_it_said(tmp_path: Pa
     per_reply = own // 2
     assert asked == own + per_reply  # and the calls of the reply that was taken back
     assert transcript.user == "lab/person"
+    assert "played by lab/person" in done.out
+    assert "embedded user," not in done.out
     assert not any(one.model != HUMAN for one in read_transcripts(tmp_path / "mine" / "transcripts.jsonl"))
 
 

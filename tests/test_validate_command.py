@@ -9,6 +9,7 @@ import pytest
 
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.empa.perturbations import PERTURBATIONS
+from heartloop.validity.strategies import GROUPS, LABELS
 from tests.commands import KEY, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -58,6 +59,16 @@ async def test_a_model_judges_twice_a_reply_and_is_the_only_one_called(place: Pa
         assert all("direct" in turn.evidence for t in found for turn in t.turns)
     assert (place / "m" / "validity.json").read_bytes() == (place / "n" / "validity.json").read_bytes()
     assert files_with(KEY, place) == []
+
+
+def test_the_terminal_has_the_question_a_verdict_and_a_legend_of_the_columns(place: Path) -> None:
+    done = heartloop("validate", "run", "--suite", "strategies", "--out", "terminal", cwd=place, code=0)
+    asked, verdict, *_ = done.out.splitlines()
+    assert asked.endswith("?")
+    assert "heartloop/reflector" in verdict
+    legend = " ".join(done.out.split())
+    assert all(f"{letter}: {LABELS[letter].lower()}" in legend for letter in GROUPS)
+    assert verdict in (place / "terminal" / "report" / "index.html").read_text()
 
 
 @pytest.mark.slow

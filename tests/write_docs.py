@@ -25,20 +25,19 @@ from heartloop.training.recipe import Recipe
 ROOT = Path(__file__).parents[1]
 
 
-def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command below `command` with its path, itself first."""
-    yield path, command
-    for name, child in sorted(getattr(command, "commands", {}).items()):
-        yield from commands(child, (*path, name))
+def contexts(command: Any, name: str, parent: Any = None) -> Iterator[Any]:
+    """The context of every command below `command`, itself first, as in a terminal of 80 columns."""
+    context = command.make_context(name, [], parent=parent, resilient_parsing=True, terminal_width=78)
+    yield context
+    for below, child in sorted(getattr(command, "commands", {}).items()):
+        yield from contexts(child, below, context)
 
 
 def cli_page() -> str:
     parts = ["# The command line\n\nWritten by `make docs` from the commands' own help; a test compares.\n"]
-    root = typer.main.get_command(app)
-    for path, command in commands(root, ("heartloop",)):
-        context = command.make_context(" ".join(path), [], resilient_parsing=True, terminal_width=100, max_content_width=100)
-        text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-        parts.append(f"## {' '.join(path)}\n\n```text\n{text}\n```\n")
+    for context in contexts(typer.main.get_command(app), "heartloop"):
+        text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+        parts.append(f"## {context.command_path}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
 
 

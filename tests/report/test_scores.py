@@ -13,7 +13,7 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
-from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard
+from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard, ranking
 from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, score_card
 from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
@@ -126,7 +126,7 @@ def test_models_that_tie_are_listed_by_turns_which_the_terminal_shows() -> None:
     text = console.export_text()
     assert [(row.model, row.rank) for row in score_card(both, {}).models] == [("quick", 1), ("slow", 1)]
     assert re.search(r"turns", text)
-    assert "turns" not in str([column.header for column in leaderboard(score_card(both[:1], {})).columns])
+    assert "turns" not in str([column.header for column in ranking(score_card(both[:1], {})).columns])
 
 
 def test_a_reask_that_failed_in_vain_is_not_a_repair() -> None:
@@ -225,6 +225,15 @@ def test_an_unknown_environment_is_refused_and_two_share_no_card() -> None:
         score_card([talk("m", "s1", [1]), strange], {})
 
 
+def test_the_notes_of_the_terminal_table_are_as_wide_as_the_terminal() -> None:
+    card = score_card([talk(model, "s1", [gain]) for model, gain in (("a", 5), ("b", 3))], {})
+    console = Console(width=200, file=StringIO(), color_system=None, record=True)
+    console.print(leaderboard(card))
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    rule = next(line for line in lines if "──" in line)
+    assert max(map(len, lines)) > len(rule)
+
+
 def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None:
     name = "openrouter/a-very-long-model-name/with-[bold]markup[/bold]-and-more-of-it"
     two = [talk(model, s, [5] * 12) for s in ("s1", "s2") for model in (name, "m")]
@@ -232,10 +241,10 @@ def test_the_terminal_table_fits_80_columns_whatever_a_model_is_called() -> None
     console.print(leaderboard(score_card([*two, talk("heartloop/garbage", "s1", [-5])], {})))
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= 80
-    first_words = re.findall(r"^ *(?:\d+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
+    first_words = re.findall(r"^ *(?:[\d–]+ +[A-Z] +)?(\S+)", text, re.MULTILINE)
     assert name in "".join(first_words)  # wrapped, not cut, and its brackets are no markup
     assert in_lines(name).splitlines() == [word for word in first_words if word in in_lines(name).splitlines()][:4]
-    assert re.search(r"^ *1 A ", text, re.MULTILINE)  # its rank group
+    assert re.search(r"^ *1–2 A ", text, re.MULTILINE)  # its rank interval and group
 
 
 @pytest.mark.parametrize(

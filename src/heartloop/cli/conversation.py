@@ -28,17 +28,19 @@ from heartloop.core.dialogue import HEAVY_TAGS, LEFT, Message, Sampling, Transcr
 from heartloop.core.text import amount, printable
 from heartloop.environments.episode import Environment, play
 from heartloop.environments.registry import environment_names, find_scenario, load_environment, owner_of, scenarios_by_id, specs
-from heartloop.environments.report import evidence_in_words, strategy_of
+from heartloop.environments.report import evidence_in_words, reply_in_words, unread_in_words
 from heartloop.environments.spec import EnvironmentSpec, Scale
-from heartloop.evaluation.plan import plan_evaluation
+from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
 from heartloop.evaluation.runner import completed, play_run
 from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import check_new
 from heartloop.models.baselines import baseline_group
 from heartloop.models.baselines.scripted import written_scenarios
+from heartloop.models.budget import is_baseline
 from heartloop.models.cache import dialogue_scope
 from heartloop.models.names import close
+from heartloop.models.recorded import READER, recordings
 
 WIDEST = 72  # columns of text
 _ENDS = {
@@ -69,8 +71,9 @@ class Screen:
 
     name = HUMAN
 
-    def __init__(self, console: Console, spec: EnvironmentSpec, *, embedded: bool) -> None:
-        self._console, self._spec, self._embedded = console, spec, embedded
+    def __init__(self, console: Console, spec: EnvironmentSpec, roles: Mapping[str, str]) -> None:
+        self._console, self._spec, self._roles = console, spec, roles
+        self._embedded = set(roles.values()) <= {EMBEDDED}
         self._interrupt = Interrupt()
         self._replies: list[str] = []
         self._prompt = ""
@@ -110,8 +113,7 @@ class Screen:
                     return self._latest
 
     def begin(self, environment: Environment, scenario: str) -> None:
-        played_by = "a small fitted model, which misreads some replies" if self._embedded else "a language model"
-        about = f"You talk with a simulated person, played by {played_by}. This is not a clinical tool, and no help in a crisis."
+        about = f"You talk with a simulated person{players(self._roles)}. This is not a clinical tool, and no help in a crisis."
         self._print(about, style="dim")
         self._print(f"{self._spec.title} · scenario {scenario}", style="bold")
         prompt = environment.begin(scenario).policy_prompt
@@ -123,6 +125,8 @@ class Screen:
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
     def _show(self, transcript: Transcript) -> None:
+        if transcript.turns and (why := unread_in_words(transcript.turns[-1].evidence)):
+            self._print(f"{why} :undo takes it back.", style="yellow")
         message = transcript.turns[-1].message if transcript.turns else transcript.opening
         if message is not None:
             self._console.print(labelled(name_of(transcript), message, "bold cyan"))
@@ -242,7 +246,7 @@ def run_talk(
         asked = user != EMBEDDED or any(model != EMBEDDED for model in roles.values())
         baselines = [] if asked else baseline_group(spec.demo.baselines if spec.demo else "general")
         console = Console(highlight=False, soft_wrap=False)
-        screen = Screen(console, spec, embedded=not asked)
+        screen = Screen(console, spec, dict.fromkeys(spec.role_names, user) | dict(roles))
         plan = plan_evaluation(
             spec.name, [HUMAN, *(f"heartloop/{name}" for name in baselines)], user=user, roles=roles,
             options=options(spec), scenario_set=chosen_set, scenario_ids=[chosen], seed=seed,
@@ -281,6 +285,8 @@ def run_talk(
             console.print("You ended the dialogue early; the others played to its end.", style="dim")
     elif asked:
         console.print("Baselines are played with the embedded user only.", style="dim")
+    if (better := better_than(transcript, recorded_dialogues(spec.name, chosen) or played.transcripts)) is not None:
+        console.print(better_one(spec, better, recorded=better.user != transcript.user))
     if asked and (spent := plan.models.meter.summary()):
         console.print(spent)
     others = f" and {amount(len(baselines), 'baseline')}" if baselines else ""
@@ -307,6 +313,59 @@ def _chosen(
     gentle = [one for one in loaded if not HEAVY_TAGS & set(one.tags)] or loaded
     written = written_scenarios()
     return spec, str(random.Random(seed).choice([one for one in gentle if one.id in written] or gentle).id), scenarios
+
+
+def players(roles: Mapping[str, str]) -> str:
+    """Who plays the person and judges, by the models of the roles.
+
+    >>> players({"user": "openai/gpt-4o", "judge": "embedded"})
+    ', played by openai/gpt-4o; judge: the embedded user, a small fitted model that misreads some replies'
+    """
+    embedded = "the embedded user, a small fitted model that misreads some replies"
+    first, *others = roles.items()
+    named = [f"{role}: {embedded if model == EMBEDDED else model}" for role, model in others if model != first[1]]
+    verb = ", played by" if first[0] == "user" else "; your reply is judged by"
+    return "; ".join([f"{verb} {embedded if first[1] == EMBEDDED else first[1]}", *named])
+
+
+def recorded_dialogues(environment: str, scenario: str) -> list[Transcript]:
+    """The recorded dialogues of language models with a scenario; no model is called."""
+    for one in recordings():
+        if one.environment == environment and scenario in one.scenarios:
+            models = [name for name in one.policies if not is_baseline(name)]
+            plan = plan_evaluation(environment, models, user=READER, scenario_ids=[scenario], options=one.options)
+
+            async def replay(plan: EvaluationPlan = plan) -> list[Transcript]:
+                return [await plan.play(job) for job in plan.settings.jobs]
+
+            return completed(replay())
+    return []
+
+
+def better_than(mine: Transcript, others: Sequence[Transcript]) -> Transcript | None:
+    """The dialogue with the highest score, if that is above the human's."""
+    scored = [(points, one) for one in others if one.turns and (points := points_of(one)) is not None]
+    points, best = max(scored, key=lambda row: row[0], default=(0.0, None))
+    own = points_of(mine)
+    return best if own is None or points > own else None
+
+
+def better_one(spec: EnvironmentSpec, transcript: Transcript, *, recorded: bool) -> RenderableType:
+    """The reply of a better dialogue that gained most, with what the person answered before and after it."""
+    course = spec.scale.course(transcript)
+    gains = [after - before for before, after in pairwise(course)] if len(course) == len(transcript.turns) + 1 else [0.0]
+    best = max(range(len(gains)), key=gains.__getitem__)
+    turn, name = transcript.turns[best], name_of(transcript)
+    before = transcript.turns[best - 1].message if best else transcript.opening
+    whose = f"{transcript.model}, score {_number(points_of(transcript) or 0.0)}"
+    lines = [Text("\nWhat a better one did", "bold"), Text(whose)]
+    if recorded:
+        player = "a language model played and judged, so its score is not comparable with yours."
+        lines.append(Text(f"Recorded dialogue of the same scenario; {player}", "dim"))
+    lines += [labelled(name, before, "bold cyan")] if before else []
+    lines.append(labelled(f"{transcript.model} ({gains[best]:+.1f})" if len(gains) > 1 else transcript.model, turn.reply))
+    lines += [labelled(name, turn.message, "bold cyan")] if turn.message else []
+    return Group(*lines)
 
 
 def name_of(transcript: Transcript) -> str:
@@ -386,10 +445,11 @@ def replies_table(scale: Scale, transcript: Transcript, width: int) -> Table:
     for turn in transcript.turns:
         words = " ".join(turn.reply.split())
         first = Text(printable(words if len(words) <= shown else words[: shown - 1].rsplit(" ", 1)[0] + "…"))
-        if strategy := strategy_of(turn.evidence):
-            first.append(f"\n{strategy}", "dim")
+        points = after.get(turn.index)
+        if did := reply_in_words(turn.evidence, rose=points is not None and points[1] > points[0]):
+            first.append(f"\n{did}", "dim")
         cells: tuple[Text | str, ...] = ("–", "–")
-        if (points := after.get(turn.index)) is not None:
+        if points is not None:
             cells = (_change(*points), _number(points[1]))
         table.add_row(str(turn.index + 1), first, *cells)
     return table

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
-from typer.core import TyperGroup
 
-from heartloop.cli.options import Prices, Timeout, Yes
+from heartloop.cli.options import GroupedCommands, Prices, Timeout, Yes
 from heartloop.core.errors import EnvironmentBroken, UseError
 from heartloop.core.system import write_whole
 from heartloop.core.text import amount, money, printable
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from heartloop.models.probe import Probe
 
 
-def by_default(command: str) -> type[TyperGroup]:
+def by_default(command: str) -> type[GroupedCommands]:
     """A group in which `GROUP NAME` is `GROUP COMMAND NAME`."""
 
-    class WithDefault(TyperGroup):
+    class WithDefault(GroupedCommands):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             named = not args or args[0] in {*self.commands, *ctx.help_option_names}
             return super().parse_args(ctx, args if named else [command, *args])
@@ -116,17 +115,17 @@ def _print_findings(probe: Probe) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from heartloop.evaluation.leaderboard import terminal_table
+    from heartloop.evaluation.leaderboard import terminal_table, with_notes
 
     checked = probe.record()["table"] or "without this service"
-    caption = f"{amount(probe.calls, 'call')}, {probe.usage.total:,} tokens. The table of docs/providers.md: {checked}."
-    table = terminal_table(f"{probe.model.name} at {probe.model.address}", caption)
+    note = f"{amount(probe.calls, 'call')}, {probe.usage.total:,} tokens. The table of docs/providers.md: {checked}."
+    table = terminal_table()
     for heading in ("", "found", "table", ""):
         table.add_column(heading)
     for what, found, detail, known, differs in probe.findings:
         cells = (what, f"{found}: {detail}" if detail else found, known or "not in the table", "differs" if differs else "")
         table.add_row(*(Text(printable(cell)) for cell in cells))
-    Console().print(table)
+    Console().print(with_notes(f"{probe.model.name} at {probe.model.address}", table, [note]))
 
 
 @check_app.command("environment")

@@ -14,7 +14,7 @@ from typer import Option
 from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
-from heartloop.cli.options import with_options
+from heartloop.cli.options import GroupedCommands, with_options
 from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validate
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
@@ -27,25 +27,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+    cls=GroupedCommands,
 )
-app.command()(demo)
-app.command()(talk)
-app.command("eval")(with_options(evaluate))
-app.add_typer(environments_app, name="environments")
-app.add_typer(check_app, name="check")
-app.add_typer(scenarios_app, name="scenarios")
-app.command()(compare)
-app.command()(merge)
-app.command()(rescore)
-app.command()(report)
-app.command()(with_options(rejudge))
-app.command()(plan)
-app.add_typer(student_app, name="student")
-app.command()(with_options(train))
-app.command("import")(import_data)
-app.command()(export)
-app.command()(with_options(validate))
-app.command()(guard)
+TRY, MEASURE, COMPARE, AUTHOR, TRAIN = "Try", "Measure", "Compare", "Author", "Train"
+app.command(rich_help_panel=TRY)(demo)
+app.command(rich_help_panel=TRY)(talk)
+app.command("eval", rich_help_panel=MEASURE)(with_options(evaluate))
+app.command(rich_help_panel=MEASURE)(plan)
+app.command(rich_help_panel=MEASURE)(report)
+app.command(rich_help_panel=MEASURE)(merge)
+app.command(rich_help_panel=MEASURE)(rescore)
+app.command(rich_help_panel=MEASURE)(with_options(rejudge))
+app.command(rich_help_panel=MEASURE)(export)
+app.command(rich_help_panel=COMPARE)(compare)
+app.command(rich_help_panel=COMPARE)(with_options(validate))
+app.command(rich_help_panel=COMPARE)(guard)
+app.add_typer(environments_app, name="environments", rich_help_panel=AUTHOR)
+app.add_typer(scenarios_app, name="scenarios", rich_help_panel=AUTHOR)
+app.add_typer(check_app, name="check", rich_help_panel=AUTHOR)
+app.command("import", rich_help_panel=AUTHOR)(import_data)
+app.command(rich_help_panel=TRAIN)(with_options(train))
+app.add_typer(student_app, name="student", rich_help_panel=TRAIN)
 
 
 def main() -> None:

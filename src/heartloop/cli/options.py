@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
+from typer.core import TyperGroup
 
 Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
@@ -112,3 +114,17 @@ class WritingCalls(CallLimits):
             "auditor.max_tokens=2000.",
         ),
     ] = None
+
+
+class GroupedCommands(TyperGroup):
+    """Lists the commands by their help panels, in plain text, with the whole first sentence of each."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            sentence = re.split(r"\n\n|\.\s+(?=[A-Z])", command.help or "")[0].rstrip(".")
+            panel = getattr(command, "rich_help_panel", None)
+            panels.setdefault(panel if isinstance(panel, str) else "Commands", []).append((name, sentence))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)

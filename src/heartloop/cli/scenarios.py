@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 scenarios_app = typer.Typer(
     help="List, show, check and save scenarios, and write new ones by hand or with models.",
+    cls=given.GroupedCommands,
     invoke_without_command=True,
     rich_markup_mode=None,
 )

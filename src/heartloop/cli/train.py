@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from heartloop.cli.options import CallLimits
+from heartloop.cli.options import CallLimits, GroupedCommands
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from heartloop.training.recipe import Recipe
 
 student_app = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Fit a small model on a judge's judgements and show how well it agrees."
-)
+    cls=GroupedCommands, rich_markup_mode=None, no_args_is_help=True,
+    help="Fit a small model on a judge's judgements and show how well it agrees.",
+)  # fmt: skip
 
 
 def train(

@@ -121,8 +121,10 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
     if not isinstance(marks, Mapping):
         return []
     name = strategy_of(evidence)
+    if why := unread_in_words(evidence):
+        return [why]
     sentences = [f"Read as: {name[0].lower()}{name[1:]}."] if name else []
-    noticed = {name: mark for name, mark in marks.items() if mark >= _OTHERS_STAND_OUT.get(name, _STANDS_OUT)}
+    noticed = _noticed(marks)
     for title, harmful in (("Stands out", False), ("Harmful", True)):
         named = [f"{name} {mark:g}" for name, mark in noticed.items() if (name in HARMFUL_ASPECTS) is harmful]
         if named:
@@ -133,3 +135,35 @@ def evidence_in_words(evidence: Mapping[str, Any], *, rose: bool) -> list[str]:
     if not rose and wanting in _WORDS["missed"]:
         sentences.append(f"Lacking: {_WORDS['missed'][wanting]}.")
     return sentences
+
+
+def unread_in_words(evidence: Mapping[str, Any]) -> str:
+    """That the embedded user cannot read a reply, as two sentences; empty for a reply that it read."""
+    seen = (evidence, *mapping_of(evidence.get("seen")).values())
+    kind = next((kind for one in seen if (kind := mapping_of(one).get("unread"))), "")
+    why = _WORDS["unreadable"].get(kind, "")
+    return f"The embedded user cannot read this reply: {why}. It counts as if nothing had been said." if why else ""
+
+
+def reply_in_words(evidence: Mapping[str, Any], *, rose: bool) -> str:
+    """What a reply did, in one line: how it was read, and the person's reasons to feel better (`rose`) or worse.
+
+    >>> reply_in_words({"strategies": {"D-1": 0.5}, "aspects": {"warmth": 2.0, "pressure": 1.9}, "missed": "vague"}, rose=True)
+    'Comforting words: it was kind'
+    >>> reply_in_words({"strategies": {}, "aspects": {"pressure": 1.9}, "missed": "vague"}, rose=False)
+    'it could have been said to anyone, it pushed me'
+    """
+    if why := unread_in_words(evidence):
+        return why
+    reasons = _WORDS["reasons"]
+    noticed = [name for name in _noticed(mapping_of(evidence.get("aspects"))) if name in reasons]
+    if rose:
+        words = [reasons[name][0] for name in noticed if name not in HARMFUL_ASPECTS]
+    else:
+        words = [_WORDS["missed"].get(str(evidence.get("missed")), "")]
+        words += [reasons[name][1] for name in noticed if name in HARMFUL_ASPECTS]
+    return ": ".join(filter(None, (strategy_of(evidence), ", ".join(filter(None, words)))))
+
+
+def _noticed(marks: Mapping[str, float]) -> dict[str, float]:
+    return {name: mark for name, mark in marks.items() if mark >= _OTHERS_STAND_OUT.get(name, _STANDS_OUT)}

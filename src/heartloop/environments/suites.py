@@ -70,6 +70,8 @@ class Result(NamedTuple):
     summary: Table
     """For the terminal, at most 80 columns wide; a row without cells is a heading for those below."""
     page: Sequence[Block | Slopes]
+    verdict: str = ""
+    """The answer to the suite's question in one sentence."""
 
 
 class RejudgingSuite(NamedTuple):

@@ -1,4 +1,4 @@
-"""The score card as a table for the terminal, 80 columns wide."""
+"""The score card as a table for the terminal, 80 columns wide, with notes as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -21,18 +22,24 @@ _WIDTH = 78
 _WIDEST_NAME, _NARROWEST_NAME = 26, 10  # characters
 
 
-def terminal_table(title: str, caption: str) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False, title_justify="left", caption_justify="left"
-    )
-    table.title, table.caption = Text(title, style="bold"), Text(caption)
-    return table
+def terminal_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True, pad_edge=False)
 
 
-def leaderboard(card: ScoreCard) -> Table:
-    """The ranking: from three models on with rank intervals, and without columns that have no value."""
+def with_notes(title: str, table: Table, notes: Sequence[str]) -> Group:
+    """A table under its title and above its notes, which are as wide as the terminal and not as the table."""
+    return Group(Text(title, style="bold"), table, *(Text(note, style="italic") for note in notes))
+
+
+def leaderboard(card: ScoreCard) -> Group:
+    """The ranking with its title and notes."""
+    return with_notes(scale_of(card.environment).of, ranking(card), _notes(card))
+
+
+def ranking(card: ScoreCard) -> Table:
+    """The models with rank intervals, without columns that have no value."""
     scale = scale_of(card.environment)
-    table = terminal_table(scale.of, "\n".join(_caption(card)))
+    table = terminal_table()
     groups = in_group_order(scale, (group.key for row in card.models for group in row.groups)) if scale.group_intervals else []
     among = sum(row.standing == "ranked" for row in card.models)
     rows = [_cells(row, card, groups, among) for row in card.models]
@@ -108,8 +115,8 @@ def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) 
 
 
 def rank_interval(row: ModelScore, among: int) -> str:
-    """A model's rank interval, such as `1–3`; empty for fewer than three ranked models, and for an unranked one."""
-    if among < 3 or row.best_rank is None or row.worst_rank is None:
+    """A model's rank interval, such as `1–3`; empty for fewer than two ranked models, and for an unranked one."""
+    if among < 2 or row.best_rank is None or row.worst_rank is None:
         return ""
     return f"{row.best_rank}" if row.best_rank == row.worst_rank else f"{row.best_rank}–{row.worst_rank}"
 
@@ -131,7 +138,7 @@ def cautions(card: ScoreCard) -> list[str]:
     return notes
 
 
-def _caption(card: ScoreCard) -> list[str]:
+def _notes(card: ScoreCard) -> list[str]:
     ranked = [row for row in card.models if row.standing == "ranked"]
     users, presets = (" and ".join(names) or "unknown" for names in (card.simulators, card.presets))
     lines = [f"user simulator {users} · preset {presets} · {card.scored} of {card.played} scored"]
@@ -141,7 +148,6 @@ def _caption(card: ScoreCard) -> list[str]:
     if len(ranked) > 1:
         lines.append(f"ranked on the {amount(card.common, 'dialogue')} scored for every model")
         lines.append("same letter: not distinguished from the first model of that letter")
-    if len(ranked) > 2:
         lines.append("#: rank, 95 % interval; ranks and letters are corrected for the number of models")
     if card.replaced:
         lines.append(f"{amount(card.replaced, 'dialogue')} played again; the last transcript counts")

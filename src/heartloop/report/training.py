@@ -20,13 +20,13 @@ from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.report import mapping_of
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
-from heartloop.evaluation.leaderboard import terminal_table
+from heartloop.evaluation.leaderboard import terminal_table, with_notes
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.report.drawing import PALETTE, dashes_of
 from heartloop.report.provenance import in_words
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import Group
 
 _UNDECISIVE = ("about", "watching", "machine", "variants", "seed")  # sections of a recipe that decide no result of an arm
 _MOST_NAMED = 3
@@ -499,12 +499,12 @@ def _facts(run: TrainingRun) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-def training_tables(runs: Sequence[Path]) -> list[RichTable]:
+def training_tables(runs: Sequence[Path]) -> list[Group]:
     """A table for the terminal for each environment that was trained on; folders of evaluations are left out."""
     return [_table(page) for page in pages_of([read_training_run(run) for run in runs if is_training_run(run)])]
 
 
-def _table(page: TrainingPage) -> RichTable:
+def _table(page: TrainingPage) -> Group:
     from rich.text import Text
 
     def way(course: Course | None, digits: int) -> str:
@@ -518,7 +518,7 @@ def _table(page: TrainingPage) -> RichTable:
         tokens = sum(row["tokens"] for row in page.summaries)
         lines.append(f"User simulator and judges: {calls:,.0f} calls, {tokens:,.0f} tokens{cost}.")
     title = f"Training on {page.environment or 'an unknown environment'}{scale}"
-    table = terminal_table(title, "\n".join([*lines, *page.notes]))
+    table = terminal_table()
     table.add_column("recipe", overflow="fold", min_width=12)
     for head in ("seeds", "steps", "held out", "change", "training", "tokens\na reply", "failed"):
         table.add_column(head, justify="right", no_wrap=True, style="bold" if head == "change" else None)
@@ -536,4 +536,4 @@ def _table(page: TrainingPage) -> RichTable:
             f"{row['failed_share']:.1%}" if row["failed"] else "0",
         )
         table.add_row(*map(Text, cells))
-    return table
+    return with_notes(title, table, [*lines, *page.notes])

@@ -22,8 +22,8 @@ from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
-from heartloop.scoring.statistics import estimate, pearson_interval
-from heartloop.validity.suites import how_to_read, rows_of, run_suite
+from heartloop.scoring.statistics import estimate, pearson_if_known
+from heartloop.validity.suites import how_to_read, rows_of, run_suite, verdict_of
 
 _Floats = npt.NDArray[np.float64]
 _BINS = 5
@@ -85,9 +85,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     others = [one for one in material.dialogues if one.key not in labels]
     scores, values = np.array([(material.points(one), labels[one.key]) for one in labelled]).T
     notes = [f"{amount(len(labelled), 'dialogue')} of {len(material.dialogues)} have a label."]
-    if len(labelled) > 1:
-        r = pearson_interval(scores.tolist(), values.tolist())
-        notes[0] += "" if math.isnan(r.mean) else f" Score and label correlate with r = {r.words()}."
+    r = pearson_if_known(scores.tolist(), values.tolist())
+    verdict = verdict_of(r, "the score agrees with the labels")
     if unknown := len(labels) - len(labelled):
         notes.append(f"{amount(unknown, 'label')} of dialogues that these runs do not hold, or that are unscored, left out.")
     rows: list[Row] = []
@@ -121,7 +120,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     )  # fmt: skip
     plot, furthest = _plot(labelled, scores, values), _furthest(labelled, scores, values, material.models)
     page: list[Block] = [table, plot, asked, furthest, how_to_read("calibration")]
-    return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page)
+    return Result(record, notes, table._replace(columns=(columns[0], *columns[2:]), rows=short), page, verdict)
 
 
 def _plot(labelled: Sequence[Transcript], scores: _Floats, values: _Floats) -> Chart:

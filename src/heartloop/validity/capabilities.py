@@ -12,12 +12,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
+from statistics import fmean
 from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field
 
-from heartloop.core.blocks import Block, Chart, Column, Row, Series, Table
+from heartloop.core.blocks import Block, Chart, Column, Estimate, Row, Series, Table
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.suites import Answers, Material, Question, Result
@@ -154,8 +155,12 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "pearson_of_judges": agreement,
     }
     short = tuple(Column(name.split()[0].capitalize(), digits=2) for name in names)
+    legend = "; ".join(f"{column.name}: {name}" for column, name in zip(short, names, strict=True)) + "."
+    ranked = {row.head: fmean(cell.mean for cell in row.cells if isinstance(cell, Estimate)) for row in rows}
+    best = max(ranked, key=ranked.__getitem__, default="")
+    verdict = f"{best} has the highest mean level over the capabilities, {ranked[best]:.2f} of {_LEVELS:g}." if best else ""
     page = _page(rows, by_judge, agreement)
-    return Result(record, [words, *notes], Table("Capabilities, 1 to 5", short, only_means(rows)), page)
+    return Result(record, [words, *notes], Table("Capabilities, 1 to 5", short, only_means(rows), help=legend), page, verdict)
 
 
 def _page(

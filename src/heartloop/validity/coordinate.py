@@ -99,6 +99,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     notes: list[str] = []
     page: list[Block] = []
     summary: Table | None = None
+    verdicts: list[str] = []
     for judge, given in answers.items():
         placed: dict[str, dict[str, Any]] = {}
         for model in material.models:
@@ -127,9 +128,14 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         columns = (Column("x", digits=2), Column("y", digits=2), Column("Spread", digits=2), Column("n"))
         table = Table(f"{title}: values", columns, rows, help="Mean of n answers; spread is their largest range on either axis.")
         summary = summary or table
+        kinds = (
+            f"{m} {'creative' if one['x'] > 0 else 'structured'} and towards {'empathy' if one['y'] > 0 else 'solutions'}"
+            for m, one in placed.items()
+        )
+        verdicts.append(f"{judge} places {', '.join(kinds)}.")
         texts = [Text(titled(f"Profile of {m}", judge, answers), tuple(_paragraphs(one))) for m, one in profiles.items()]
         page += [chart, table, *texts]
-    return Result(record, notes, summary or Table("Nothing placed", (), ()), page)
+    return Result(record, notes, summary or Table("Nothing placed", (), ()), page, " ".join(verdicts))
 
 
 COORDINATE = run_suite("coordinate", _result, lacks=_lacks, questions=_questions)

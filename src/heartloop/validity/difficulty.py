@@ -99,6 +99,17 @@ def _accepted(replies: Sequence[Judged]) -> list[float]:
     return [100.0 * (one.change > 0) for one in replies]
 
 
+def _verdict(differences: Sequence[Row]) -> str:
+    """Whether the users accept differently often, for each pair."""
+    sentences = []
+    for row in differences:
+        cell = row.cells[0]
+        if isinstance(cell, Estimate) and cell.low is not None and cell.high is not None:
+            shown = "easier" if cell.low > 0 else "harder" if cell.high < 0 else "no difference shown"
+            sentences.append(f"{row.head}, acceptance on the same contexts: {cell.words(1)} points, {shown}.")
+    return " ".join(sentences) or "It is not shown which user is harder: no context was judged by all."
+
+
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     every = judged_replies(material)
     same = same_contexts(every)
@@ -148,7 +159,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             record["expression"][judge] = {row.head: recorded(row, _MARKS) for row in marked}
             marks = tuple(Column(mark.capitalize()) for mark in _MARKS)
             page.append(Table(f"Expression of needs, {judge}", marks, tuple(marked), corner="User", help="Percent of 10."))
-    return Result(record, notes, table._replace(rows=only_means(rows), help=""), page)
+    return Result(record, notes, table._replace(rows=only_means(rows)), page, _verdict(differences))
 
 
 def _expression(material: Material, judge: str, given: Answers, notes: list[str]) -> list[Row]:

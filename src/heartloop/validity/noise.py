@@ -130,6 +130,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     notes: list[str] = []
     rows: list[Row] = []
     page: list[Block] = []
+    verdicts: list[str] = []
     for judge, given in answers.items():
         measured = _measured(material, given)
         if not measured:
@@ -144,9 +145,12 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         judgements = sum(one.judgements for one in measured)
         failed = contexts * INFERENCES - judgements
         notes.append(
-            f"{judge} judged {amount(len(measured), 'context')} {judgements / len(measured):.3g} times each: "
-            f"{majority.mean:.1f} % of the changes have the sign that is most frequent in their context (published: "
-            f"{PUBLISHED} %). A dialogue of {turns:.3g} judged replies has a score with a noise of SD {dialogue.mean:.2g} points."
+            f"{judge} judged {amount(len(measured), 'context')} {judgements / len(measured):.3g} times each "
+            f"(published: {PUBLISHED} % with the most frequent sign)."
+        )
+        verdicts.append(
+            f"{majority.mean:.1f} % of the changes that {judge} gives have the sign that is most frequent in their context; a "
+            f"dialogue of {turns:.3g} judged replies has a score with a noise of SD {dialogue.mean:.2g} points."
         )
         if failed:
             notes.append(f"{failed} judgements of {judge} failed and are left out.")
@@ -166,7 +170,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         help="Changes with their context's most frequent sign; pairs with the same sign; SD of a change and of a dialogue's "
         "score, in points.",
     )  # fmt: skip
-    return Result(record, notes, table._replace(rows=only_means(rows), help=""), (table, *page) if rows else ())
+    return Result(record, notes, table._replace(rows=only_means(rows)), (table, *page) if rows else (), " ".join(verdicts))
 
 
 def _close_calls(judge: str, measured: Sequence[Noise]) -> Table:

@@ -13,7 +13,7 @@ import heartloop
 from heartloop.core.blocks import Column, Estimate
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
-from heartloop.evaluation.leaderboard import terminal_table
+from heartloop.evaluation.leaderboard import terminal_table, with_notes
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
 
@@ -52,6 +52,7 @@ def show_results(
     With one part, its own sentence replaces `about`. `left_out`: name and title of suites that did not run, and why.
     """
     from rich.console import Console
+    from rich.text import Text
 
     site = Site([], [{"name": "index.html", "label": title}], "index.html", heartloop.__version__)
     template = templates().get_template("validity.html")
@@ -63,7 +64,9 @@ def show_results(
         page.write_text(html, encoding="utf-8", errors="backslashreplace")
     console = Console()
     for part in parts:
-        console.print(result_table(part.result))
+        summary, result = part.result.summary, part.result
+        console.print(Text(part.suite.title, style="bold"), Text(result.verdict), sep="\n" if result.verdict else "")
+        console.print(with_notes(summary.title, result_table(result), [*filter(None, [summary.help]), *result.notes]), "")
     lines = [*([f"Warning: {warning}"] if warning else []), *(f"Left out: {name}, {why}." for name, _, why in left_out)]
     console.print("\n".join([*lines, "", f"Numbers: {path}", f"Page: {page}"]), markup=False, highlight=False, soft_wrap=True)
 
@@ -89,7 +92,7 @@ def result_table(result: Result) -> rich.table.Table:
     from rich.text import Text
 
     summary = result.summary
-    table = terminal_table(summary.title, "\n".join(result.notes))
+    table = terminal_table()
     table.add_column(Text(summary.corner), no_wrap=True)
     for column in summary.columns:
         table.add_column(Text(column.name), justify="right", no_wrap=True)

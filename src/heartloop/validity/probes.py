@@ -34,6 +34,7 @@ from heartloop.validity.suites import (
     rubric_questions,
     run_suite,
     said,
+    verdict_of,
 )
 
 _WORDS = "word lists"
@@ -217,7 +218,15 @@ def _note(reader: str, marked: Sequence[_Marked], left_out: int, lacked: str) ->
         together = _correlation(marked, 0, within=within)
         if together is not None:
             words += f". {heading}, score and pleasing correlate with r = {together[1].words()}"
-    return words + ("." if any(one.marks[0] for one in marked) else ". No sign of pleasing was found.")
+    return f"{words}."
+
+
+def _verdict(reader: str, marked: Sequence[_Marked]) -> str:
+    if not any(one.marks[0] for one in marked):
+        return f"No sign of pleasing was found by {reader}."
+    together = _correlation(marked, 0, within=True)
+    claim = f"within models, dialogues with more pleasing, by {reader}, score higher"
+    return verdict_of(together[1] if together is not None else None, claim)
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
@@ -226,6 +235,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     warnings: list[str] = []
     page: list[Block] = []
     summary: Table | None = None
+    verdicts: list[str] = []
     judges = {name: given for name, given in answers.items() if name != EMBEDDED}
     for reader, given in (*judges.items(), (_WORDS, None)):
         marked = [
@@ -260,9 +270,11 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
         notes.append(_note(reader, marked, len(material.dialogues) - len(marked), lacked))
+        verdicts.append(_verdict(reader, marked))
         narrow = tuple(column._replace(name=column.name.replace(" ", "\n")) for column in columns)
-        summary = summary or table._replace(columns=narrow, rows=only_means(rows), help="")
-    return Result(record, [" ".join(notes), *warnings] if notes else warnings, summary or Table("Nothing marked", (), ()), page)
+        summary = summary or table._replace(columns=narrow, rows=only_means(rows))
+    texts = [" ".join(notes), *warnings] if notes else warnings
+    return Result(record, texts, summary or Table("Nothing marked", (), ()), page, " ".join(verdicts))
 
 
 def _lacks(material: Material) -> str | None:

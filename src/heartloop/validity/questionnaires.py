@@ -34,6 +34,7 @@ from heartloop.validity.suites import (
     spoken,
     thoughts_of,
     titled,
+    verdict_of,
 )
 
 REPEATS = 3
@@ -136,6 +137,7 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
     notes: list[str] = []
     page: list[Block] = []
     summary: Table | None = None
+    verdicts: list[str] = []
     for judge, given in answers.items():
         rated = _rated(name, material, given)
         if not rated:
@@ -146,6 +148,7 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
         of_models = [[(points, total) for dialogue, (points, total, *_) in rated if dialogue.model == row.head] for row in rows]
         within = pearson_if_known(*zip(*pairs, strict=True))
         over = pearson_if_known(*zip(*([fmean(side) for side in zip(*mine, strict=True)] for mine in of_models), strict=True))
+        verdicts.append(verdict_of(within, f"over dialogues the score agrees with the answers of {judge}"))
         correlations = [
             f"{r.words()} over {amount(number, what)}"
             for r, number, what in ((within, len(rated), "dialogue"), (over, len(rows), "model"))
@@ -169,7 +172,7 @@ def _result(name: str, material: Material, answers: Mapping[str, Answers]) -> Re
             "pearson_models": over and over._asdict(),
             "models": {row.head: recorded(row, (column.name for column in columns)) for row in rows},
         }
-    return Result(record, notes, summary or Table("Nothing answered", (), ()), page)
+    return Result(record, notes, summary or Table("Nothing answered", (), ()), page, " ".join(verdicts))
 
 
 def _suite(name: str) -> RunSuite:

@@ -201,9 +201,10 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         notes.insert(0, f"{amount(len(users), 'user')}, {amount(len(material.models), 'model')}. A rho of few models moves much.")
     if not page:
         raise InputError("no two users scored the same models, and no external ranking has three of them")
+    verdict = " ".join(f"{row.head} rank the models with Spearman's rho {row.cells[0]}." for row in agreement)
     cells = (f"{cell.mean:+.1f}" if isinstance(cell := row.cells[0], Estimate) else cell for row in page[0].rows)
     rows = tuple(row._replace(cells=(cell,)) for row, cell in zip(page[0].rows, cells, strict=True))
-    return Result(record, notes, page[0]._replace(help="", columns=page[0].columns[:1], rows=rows), page)
+    return Result(record, notes, page[0]._replace(columns=page[0].columns[:1], rows=rows), page, verdict)
 
 
 def _lacks(material: Material) -> str | None:

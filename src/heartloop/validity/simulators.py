@@ -266,6 +266,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     rows: list[Row] = []
     cards: list[Block] = []
     series: list[Series] = []
+    verdicts: list[str] = []
     for number, user in enumerate(material.users):
         dialogues = [dialogue for dialogue in material.dialogues if dialogue.user == user]
         side = [talk for talk in map(talk_of, dialogues) if talk.answers]
@@ -295,6 +296,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
                 for measure, *values in compared
             },
         }
+        known = [one for one in distances if one is not None and one.low is not None and one.high is not None]
+        apart = sum(one.low > 0 or one.high < 0 for one in known if one.low is not None and one.high is not None)
+        verdicts.append(f"{user} differs from people in {apart} of {amount(len(known), 'measure')}.")
     if not rows:
         raise InputError("no simulated user answered a reply; expected dialogues with messages after the first")
     columns = (Column("Simulator", 2), Column("People", 2), Column("Distance", 2))
@@ -303,7 +307,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         "Distance to people", "bars", tuple(series), "measure", "standard deviations",
         help="0 is like people. Lines are 95 % intervals.",
     )  # fmt: skip
-    return Result(record, notes, summary, (chart, *cards, _COUNTED, how_to_read("simulator")))
+    return Result(record, notes, summary, (chart, *cards, _COUNTED, how_to_read("simulator")), " ".join(verdicts))
 
 
 def _counts(side: Sequence[Talk]) -> dict[str, int]:

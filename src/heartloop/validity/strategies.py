@@ -150,6 +150,17 @@ def _lacks(material: Material) -> str | None:
     return None
 
 
+def _verdict(reader: str, rows: Sequence[Row]) -> str:
+    """The most used group of each model, most frequent first."""
+    most: dict[str, list[str]] = {}
+    for row in rows:
+        shares = {letter: cell for letter, cell in zip(GROUPS, row.cells, strict=True) if isinstance(cell, float) and cell > 0}
+        used = LABELS[max(shares, key=shares.__getitem__)].lower() if shares else "no strategy"
+        most.setdefault(used, []).append(row.head)
+    named = (f"{used} by {' and '.join(models)}" for used, models in sorted(most.items(), key=lambda item: -len(item[1])))
+    return f"Used most, by {reader}: {'; '.join(named)}."
+
+
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     labels: dict[str, Labels] = {READER: labels_by_reader(material.dialogues)}
     labels |= {judge: labels_by_judge(material.dialogues, given) for judge, given in answers.items() if judge != EMBEDDED}
@@ -165,6 +176,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     record: dict[str, Any] = {"replies": replies, "shares": {}, "agreement": {}}
     page: list[Block] = []
     summary: Table | None = None
+    verdicts: list[str] = []
     for name, mine in labels.items():
         by_model = {model: shares([one for one in material.dialogues if one.model == model], mine) for model in material.models}
         by_model = {model: used for model, used in by_model.items() if used}
@@ -177,12 +189,14 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             for model, used in by_model.items()
         )
         groups = tuple(Column(letter, digits=0) for letter in GROUPS)
-        summary = summary or Table(f"% of replies that use a group, by {name}", groups, rows)
+        legend = ", ".join(f"{letter}: {LABELS[letter].lower()}" for letter in GROUPS)
+        summary = summary or Table(f"% of replies that use a group, by {name}", groups, rows, help=f"{legend}.")
+        verdicts.append(_verdict(name, rows))
     for a, b in combinations(labels, 2):
         table, numbers = _agreement(a, b, labels[a], labels[b])
         page.append(table)
         record["agreement"][f"{a} and {b}"] = numbers
-    return Result(record, notes, summary or Table("Nothing labelled", (), ()), page)
+    return Result(record, notes, summary or Table("Nothing labelled", (), ()), page, " ".join(verdicts))
 
 
 def _drawn(name: str, by_model: Mapping[str, Mapping[str, Estimate | None]], models: Sequence[str]) -> list[Block]:

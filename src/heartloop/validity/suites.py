@@ -27,7 +27,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Answers, Material, Question, RejudgingSuite, Result, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
-from heartloop.scoring.statistics import estimate
+from heartloop.scoring.statistics import Interval, estimate
 
 GENERIC: Mapping[str, Lazy] = {
     "blri": "heartloop.validity.questionnaires:BLRI",
@@ -110,6 +110,20 @@ def run_suite(name: str, result: Callable[[Material, Mapping[str, Answers]], Res
 
 def how_to_read(name: str) -> Text:
     return Text("How to read this", tuple(packaged_table(__package__, "suites.toml")[name]["reading"]))
+
+
+def verdict_of(r: Interval | None, claim: str) -> str:
+    """What a correlation with its 95 % interval says about a claim that it is positive.
+
+    >>> verdict_of(Interval(0.5, 0.2, 0.7), "the score agrees")
+    'Yes, the score agrees: r = 0.50 (0.20 to 0.70).'
+    >>> verdict_of(Interval(0.1, -0.3, 0.5), "the score agrees")
+    'It is not shown that the score agrees: r = 0.10 (-0.30 to 0.50).'
+    """
+    if r is None:
+        return f"It is not shown that {claim}: too few values, or too alike."
+    says = f"Yes, {claim}" if r.low > 0 else f"No, the opposite of: {claim}" if r.high < 0 else f"It is not shown that {claim}"
+    return f"{says}: r = {r.words()}."
 
 
 def items_of(name: str) -> Mapping[str, Any]:

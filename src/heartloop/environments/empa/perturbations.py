@@ -373,7 +373,7 @@ def result_of(runs: Sequence[Variants]) -> Result:
     slopes = [Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in shown)) for title, shown in shifts.shown.items()]
     tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
     record = {**shifts._asdict(), "cells": cells}
-    return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING))
+    return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING), _verdict(shifts))
 
 
 def _notes(shifts: PerturbationShifts) -> list[str]:
@@ -389,6 +389,12 @@ def _notes(shifts: PerturbationShifts) -> list[str]:
     if scenarios < _FEW_SCENARIOS:
         notes.append(f"Fewer than {_FEW_SCENARIOS} scenarios cannot show whether their intervals hold.")
     return notes
+
+
+def _verdict(shifts: PerturbationShifts) -> str:
+    cells = [cell.shift for shown in shifts.shown.values() for cell in shown]
+    falls = sum(shift.high < 0 for shift in cells)
+    return f"{falls} of {amount(len(cells), 'shift')} are falls whose 95 % interval is below 0; {shifts.judge} judged."
 
 
 def _number(value: float) -> str:
