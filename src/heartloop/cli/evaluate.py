@@ -151,7 +151,7 @@ def plan(
         list[Path] | None,
         Argument(help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."),
     ] = None,
-    difference: Annotated[float, Option(help="Difference of two models to detect, in points of the score.")] = 5.0,
+    min_difference: Annotated[float, Option(help="Smallest difference that matters, and is to be detected, in points.")] = 5.0,
     power: Annotated[float, Option(min=0.5, max=0.999, help="Probability of detecting it.")] = 0.8,
     prices: given.Prices = None,
 ) -> None:
@@ -164,4 +164,4 @@ def plan(
     spec = load_environment(environment)
     read = [read_run(path) for folder in runs or () for path in runs_in(folder)]
     data = study_data(spec, read, prices=load_prices(prices))
-    typer.echo(study_text(plan_study(data, difference, power=power), spec.scale))
+    typer.echo(study_text(plan_study(data, min_difference, power=power), spec.scale))
