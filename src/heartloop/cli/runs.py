@@ -113,7 +113,7 @@ def rejudge(
     """Let another judge score the stored replies of a run. Only the judge is called."""
     from heartloop.cli.running import Judging, next_lines, play_run, read_options
     from heartloop.environments.registry import load_environment
-    from heartloop.evaluation.compare import agreement, agreement_text
+    from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
 
@@ -126,7 +126,7 @@ def rejudge(
     path = out or job.beside
     played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).transcripts, played.run.transcripts)
-    typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
+    typer.echo(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
     raise typer.Exit(played.code(pilot=calls.pilot))
 

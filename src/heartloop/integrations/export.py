@@ -293,8 +293,8 @@ def export_dpo(
     """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
     Of all replies to the same messages the one that changed the score most, and of all dialogues of more than one reply with a
-    scenario the one with the most points, is paired with each of the others, if they differ by `min_difference` points (default: any
-    above 0). A reply or dialogue that occurs several times counts once, by its mean.
+    scenario the one with the most points, is paired with each of the others, if they differ by `min_difference`
+    points (default: any above 0). A reply or dialogue that occurs several times counts once, by its mean.
     """
     if min_difference is not None and not (math.isfinite(min_difference) and min_difference >= 0):
         raise UseError(f"--min-difference is {min_difference!r}; expected points of the environment, 0 or more")
@@ -324,7 +324,8 @@ def export_dpo(
         if pairs
     ]
     how = [
-        f"A pair differs by {'more than 0' if not min_difference else f'{min_difference:g} or more'} points; the best is paired with each other.",
+        f"A pair differs by {'more than 0' if not min_difference else f'{min_difference:g} or more'} points; "
+        "the best is paired with each other.",
         "Left out: unscored dialogues, silent and truncated replies, and the model's thinking.",
         "In `dialogues`, chosen and rejected hold the person's messages too; mask these where a loss is computed.",
         *without_prompt,
