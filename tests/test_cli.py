@@ -12,6 +12,7 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
+import typer.main
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
@@ -22,6 +23,7 @@ from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.training.recipe import recipe_names
 from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
+from tests.write_docs import contexts
 
 EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflector")
 
@@ -273,3 +275,13 @@ def test_rescore_writes_a_run_beside_that_report_and_compare_open(merged: Path) 
     done = heartloop("compare", "whole", "whole-released", *models, cwd=merged, code=0)
     assert "The preset is corrected in A and released in B" in done.out
     assert "B was rescored" in done.out
+
+
+def test_a_flag_takes_a_value_in_every_command_or_in_none() -> None:
+    kinds: dict[str, set[bool]] = {}
+    for context in contexts(typer.main.get_command(app), "heartloop"):
+        for option in context.command.params:
+            for flag in option.opts:
+                kinds.setdefault(flag, set()).add(getattr(option, "is_flag", False))
+    assert (kinds["--report"], kinds["--limit"]) == ({True}, {False})
+    assert [flag for flag, found in kinds.items() if len(found) > 1] == []

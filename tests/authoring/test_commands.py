@@ -42,8 +42,8 @@ DISTIL = ("scenarios", "distil", "empa", "log.jsonl", "--form")
         ((*EIBENCH, "--embedder", PLAYED), "gives no embeddings"),
         ((*EIBENCH, "--only", "praise"), "--only is 'praise'; expected a scene"),
         ((*EIBENCH, "--request", "policy.temperature=1"), "with role writer or auditor"),
-        ((*EIBENCH, "--n", "20000"), "--n is 20000; expected 1 to 9999"),
-        ((*EIBENCH, "--n", "9000", "--only", "charm"), "--n is 9000; there are"),
+        ((*EIBENCH, "--limit", "20000"), "--limit is 20000; expected 1 to 9999"),
+        ((*EIBENCH, "--limit", "9000", "--only", "charm"), "--limit is 9000; there are"),
         ((*EIBENCH, "--seed", "9999"), "--seed is 9999; expected 0 to 9998"),
         ((*EIBENCH, "--max-tokens", "0"), "--max-tokens is 0"),
         ((*DISTIL, "csv"), "--form is 'csv'; expected esconv, empathetic, messages"),
@@ -62,7 +62,7 @@ def test_wrong_use_gets_one_sentence_and_writes_nothing(words: tuple[str, ...], 
 
 async def test_over_http_a_file_is_written_that_can_be_checked_and_played(tmp_path: Path) -> None:
     async with FaultyServer("nan_vector:1", "rate_limit@policy:1", retry_after="0.01", answer=Scribe().body) as server:
-        done = await over_http(server, "scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a",
+        done = await over_http(server, "scenarios", "write", "eibench", "--limit", "2", "--writer", "lab/w", "--auditor", "lab/a",
             "--embedder", "lab/e", "--out", "new.jsonl", "--request", "writer.temperature=0.9", cwd=tmp_path)  # fmt: skip
     assert done.code == 0, done
     assert "2 of 2 scenarios in new.jsonl; " in done.out
@@ -88,7 +88,7 @@ async def test_refused_seeds_and_limits_have_exit_code_1_and_the_same_command_go
         return "no" if stage == "profile" and "## The scene: defense" in text else None
 
     lab = ("--writer", "lab/w", "--auditor", "lab/a", "--out", "new.jsonl")
-    command = ("scenarios", "write", "eibench", "--n", "2", *lab)
+    command = ("scenarios", "write", "eibench", "--limit", "2", *lab)
     async with FaultyServer(answer=Scribe(instead).body) as server:
         done = await over_http(server, *command, "--max-tokens", "5000", cwd=tmp_path)
         assert done.code == 1, done
@@ -106,7 +106,7 @@ async def test_refused_seeds_and_limits_have_exit_code_1_and_the_same_command_go
 
 @pytest.mark.slow
 def test_killed_half_way_it_comes_to_the_same_file(tmp_path: Path) -> None:
-    words = (*EIBENCH, "--n", "3", "--only", "support", "--max-connections", "2")
+    words = (*EIBENCH, "--limit", "3", "--only", "support", "--max-connections", "2")
     assert heartloop(*words, "--out", "whole.jsonl", cwd=tmp_path).code == 0
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     log, out = tmp_path / "asked.txt", tmp_path / "killed.jsonl"

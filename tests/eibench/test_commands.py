@@ -72,7 +72,7 @@ async def test_released_records_are_imported_played_and_judged(tmp_path: Path) -
     (judged,) = read_transcripts(tmp_path / "run-judged-lab-other" / "transcripts.jsonl")
     assert [call.role for call in judged.calls] == ["policy", "judge"] * 2
     assert (judged.score, judged.models["judge"]) == (played.score, "lab/other")
-    shown = heartloop("scenarios", "show", "scene_defense_03", "--from", "mine.jsonl", cwd=tmp_path)
+    shown = heartloop("scenarios", "show", "scene_defense_03", "--scenarios", "mine.jsonl", cwd=tmp_path)
     assert "Success: 说清楚为什么不能开" in shown.out
     assert "渡口的末班船" in heartloop("scenarios", "list", "mine.jsonl", cwd=tmp_path).out
     assert heartloop("scenarios", "check", "mine.jsonl", cwd=tmp_path).code == 0

@@ -50,7 +50,7 @@ def test_check_and_scenarios_read_a_checkout(place: Path) -> None:
     assert done.out.splitlines() == [f"PASS: eqbench, checkout, released, {v}" for v in ("official", "repaired")]
     listed = heartloop("scenarios", "list", "checkout", cwd=place).out.splitlines()
     assert (len(listed), "repaired" in listed[-1]) == (5, True)
-    assert "Prompt 2:\nHe laughs" in heartloop("scenarios", "show", "1", "--from", "checkout", cwd=place).out
+    assert "Prompt 2:\nHe laughs" in heartloop("scenarios", "show", "1", "--scenarios", "checkout", cwd=place).out
 
 
 @pytest.mark.slow

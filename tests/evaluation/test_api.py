@@ -162,6 +162,13 @@ def test_compare_gives_what_the_command_prints(run: heartloop.Run) -> None:
         run.compare(model_a=words[1], model_b="nobody")
 
 
+def test_agreement_of_judges_gives_what_rejudge_prints(run: heartloop.Run, tmp_path: Path) -> None:
+    done = command("rejudge", str(run.path), "--judge", "embedded", "--out", "again", cwd=tmp_path, code=0)
+    agreed = run.agreement(heartloop.load_run(tmp_path / "again"))
+    assert str(agreed) in done.out
+    assert (agreed.first, agreed.second, agreed.pearson, agreed.signs) == ("embedded", "embedded", 1.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

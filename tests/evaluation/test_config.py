@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 import heartloop
+from heartloop.cli.main import app
 from heartloop.core.dialogue import read_transcripts
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment, specs
-from heartloop.evaluation.settings import Shard, read_config
 from heartloop.evaluation.store import comparable, read_run
 from heartloop.report.provenance import command_of
 from tests.commands import heartloop as command
@@ -48,8 +49,8 @@ def settings(run: Path) -> dict[str, Any]:
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
-        "environment: sage\nmodels: [heartloop/silent, heartloop/reflector]\nroles: {user: embedded}\n"
-        "options: {max_turns: 3, preset: released}\nlimit: 2\nseed: 4\ntags: [illness]\n",
+        "environment: sage\nmodel: [heartloop/silent, heartloop/reflector]\nuser: embedded\n"
+        "option: {max_turns: 3, preset: released}\nlimit: 2\nseed: 4\ntag: illness\n",
         encoding="utf-8",
     )
     command("eval", "--config", "run.yaml", "--out", "plain", cwd=tmp_path, code=0)
@@ -68,7 +69,7 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
 
 def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
-        "environment: empa\nmodels: [heartloop/silent]\nroles: {user: embedded, judge: embedded, director: embedded}\nlimit: 1\n",
+        "environment: empa\nmodel: heartloop/silent\nrole: {user: embedded, judge: embedded, director: embedded}\nlimit: 1\n",
         encoding="utf-8",
     )
     assert command("eval", "--config", "run.yaml", "--out", "a", "-E", "max_turns=2", cwd=tmp_path).code == 0
@@ -79,20 +80,24 @@ def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("environment: sage\nmodel: [heartloop/silent]\n", ("line 2", "'model'", "'models'")),
-        ("environment: sage\nmodels: []\n", ("line 2, models", "at least 1")),
-        ("environment: sage\nmodels: [heartloop/silent]\nrepeats: 0\nroles: {user: embedded}\n", ("line 3, repeats", "0")),
+        ("environment: sage\nmodels: [heartloop/silent]\n", ("line 2", "'models'", "'model'")),
+        ("environment: sage\nmodel: []\n", ("--model", "--config")),
+        ("environment: sage\nmodel: heartloop/silent\nrepeats: 0\nuser: embedded\n", ("line 3, repeats is 0",)),
         ("- sage\n", ("str", "mapping")),
         ("environment: sage\nseed: 1\nseed: 2\n", ("line 3, seed", "twice")),
         ("", ("0 records", "mapping")),
-        ("models: [heartloop/silent]\n", ("environment", "--config")),
+        ("model: [heartloop/silent]\n", ("environment", "--config")),
         ("environment: sage\n", ("--model", "--config")),
-        ("environment: sage\nmodels: [heartloop/silent]\nrejudged: {}\n", ("rejudged", "played")),
+        ("environment: sage\nheartloop_version: 1\nrejudged: {}\n", ("rejudged", "played")),
+        ("environment: sage\nheartloop_version: '1'\nrepeats: 0\n", ("line 1, models", "missing")),
+        ("environment: sage\nlimit: true\n", ("line 2, limit is true",)),
+        ("environment: sage\nlimit: [1, 2]\n", ("line 2, limit is [1, 2]",)),
+        ("environment: sage\nconfig: other.yaml\n", ("line 2", "unknown key 'config'")),
         (
-            "environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nsampling: {user: {temperature: 1}}\n",
-            ("user.temperature=1.0", "embedded"),
+            "environment: sage\nmodel: heartloop/silent\nuser: embedded\nrequest: {user.temperature: 1}\n",
+            ("user.temperature=1", "embedded"),
         ),
-        ("environment: sage\nmodels: [heartloop/silent]\nroles: {user: embedded}\nshard: 9/8\n", ("shard", "9/8")),
+        ("environment: sage\nmodel: heartloop/silent\nuser: embedded\nshard: 9/8\n", ("shard", "9/8")),
     ],
 )
 def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, parts: tuple[str, ...]) -> None:
@@ -155,7 +160,48 @@ def test_the_command_reads_a_policy_prompt_from_a_file(tmp_path: Path, monkeypat
     refused(*words, "--policy-prompt", "prompt.md", "--out", "d", cwd=tmp_path, said="prompt.md is empty")
 
 
-def test_words_of_yaml_stay_texts_and_a_shard_may_be_written_as_in_the_command(tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_text("exclude_tags: [no, 12:30]\nshard: 1/2\n", encoding="utf-8")
-    read = read_config(tmp_path / "run.yaml")
-    assert (read["exclude_tags"], read["shard"]) == (("no", "12:30"), Shard(index=1, count=2))
+EVAL: Any = typer.main.get_command(app).commands["eval"]  # type: ignore[attr-defined]
+
+IN_A_FILE: dict[str, tuple[str, list[str]]] = {
+    "environment": ("sage", ["sage"]),
+    "model": ("[a/b, c/d]", ["--model", "a/b", "--model", "c/d"]),
+    "user": ("embedded", ["--user", "embedded"]),
+    "judge": ("a/b", ["--judge", "a/b"]),
+    "role": ("{user: a/b}", ["--role", "user=a/b"]),
+    "option": ('{max_turns: 3, roles: ["x"]}', ["-E", "max_turns=3", "-E", 'roles=["x"]']),
+    "scenarios": ("mine.jsonl", ["--scenarios", "mine.jsonl"]),
+    "scenario": ("[a]", ["--scenario", "a"]),
+    "tag": ("[no, 12:30]", ["--tag", "no", "--tag", "12:30"]),
+    "exclude_tag": ("grief", ["--exclude-tag", "grief"]),
+    "limit": ("3", ["--limit", "3"]),
+    "repeats": ("2", ["--repeats", "2"]),
+    "seed": ("5", ["--seed", "5"]),
+    "shard": ("1/2", ["--shard", "1/2"]),
+    "request": ("{policy.temperature: 0.5}", ["--request", "policy.temperature=0.5"]),
+    "policy_prompt": ("p.md", ["--policy-prompt", "p.md"]),
+    "out": ("there", ["--out", "there"]),
+    "report": ("false", ["--no-report"]),
+    "timeout": ("9", ["--timeout", "9"]),
+    "retries": ("0", ["--retries", "0"]),
+    "max_cost": ("1.5", ["--max-cost", "1.5"]),
+    "max_tokens": ("1000", ["--max-tokens", "1000"]),
+    "prices": ("p.toml", ["--prices", "p.toml"]),
+    "max_connections": ("4", ["--max-connections", "4"]),
+    "cache": ("c.sqlite", ["--cache", "c.sqlite"]),
+    "pilot": ("true", ["--pilot"]),
+    "yes": ("true", ["--yes"]),
+    "retry_failed": ("true", ["--retry-failed"]),
+}
+
+
+def test_every_option_of_the_command_has_a_key_of_its_name() -> None:
+    assert sorted(IN_A_FILE) == sorted(one.name for one in EVAL.params if one.name != "config")
+
+
+@pytest.mark.parametrize("name", IN_A_FILE)
+def test_a_key_does_what_its_option_does(name: str, tmp_path: Path) -> None:
+    value, words = IN_A_FILE[name]
+    (tmp_path / "run.yaml").write_text(f"{name}: {value}\n", encoding="utf-8")
+    from_file = EVAL.make_context("eval", ["--config", str(tmp_path / "run.yaml")]).params
+    assert from_file == EVAL.make_context("eval", words).params
+    assert from_file[name] != EVAL.make_context("eval", []).params[name], "the option changes something"

@@ -186,7 +186,7 @@ def test_its_numbers_are_what_its_baselines_do(environment: str, tmp_path: Path)
 
 
 def test_prints_designs() -> None:
-    done = CliRunner().invoke(app, ["plan", "sage", "--difference", "3", "--power", "0.9"])
+    done = CliRunner().invoke(app, ["plan", "sage", "--min-difference", "3", "--power", "0.9"])
     assert done.exit_code == 0, done.output
     assert "To detect 3 points with 90% power" in done.output
     assert done.output.count("< cheapest") == 1

@@ -203,7 +203,7 @@ def test_replies_are_paired_by_what_they_changed_and_dialogues_by_their_score(ru
 def test_a_pair_has_at_least_the_margin_and_an_unscored_dialogue_is_in_none(run: Path, tmp_path: Path) -> None:
     export_dpo(run, tmp_path / "all")
     margins = sorted(row["margin"] for row in lines(tmp_path / "all" / "dialogues.jsonl"))
-    export_dpo(run, tmp_path / "wide", margin=margins[-1])
+    export_dpo(run, tmp_path / "wide", min_difference=margins[-1])
     assert [row["margin"] for row in lines(tmp_path / "wide" / "dialogues.jsonl")] == margins[-1:]
     again = changed(run, tmp_path / "again", lambda one: one.model_copy(update={"repeat": 1}))
     with (again / "transcripts.jsonl").open("a", encoding="utf-8") as file:
@@ -231,10 +231,10 @@ def test_the_command_writes_and_refuses_options_of_other_formats(run: Path, tmp_
     done = command("export", str(run), "--to", "csv", "--table", "turns", "--out", "out", cwd=tmp_path)
     assert (done.code, (tmp_path / "out" / "turns.csv").is_file()) == (0, True)
     for words, named in (
-        (("--to", "csv", "--margin", "3"), "--margin"),
+        (("--to", "csv", "--min-difference", "3"), "--min-difference"),
         (("--to", "inspct"), "'inspect'"),
         (("--to", "jsonl", "--table", "turn"), "'turns'"),
-        (("--to", "dpo", "--margin", "-1"), "-1"),
+        (("--to", "dpo", "--min-difference", "-1"), "-1"),
         (("--to", "sft", "--model", "nobody"), "'nobody'"),
     ):
         done = command("export", str(run), *words, cwd=tmp_path)

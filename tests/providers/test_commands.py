@@ -82,8 +82,8 @@ def test_validate(command: Callable[..., tuple[Done, Provider]], tmp_path: Path)
 
 
 def test_scenarios_write(command: Callable[..., tuple[Done, Provider]], tmp_path: Path) -> None:
-    done, _ = command("scenarios", "write", "eibench", "--n", "2", "--writer", "lab/w", "--auditor", "lab/a", "--retries", "0",
-                      "--out", "new.jsonl", answer=Scribe().body)  # fmt: skip
+    done, _ = command("scenarios", "write", "eibench", "--limit", "2", "--writer", "lab/w", "--auditor", "lab/a",
+                      "--retries", "0", "--out", "new.jsonl", answer=Scribe().body)  # fmt: skip
     assert "2 of 2 scenarios" in done.out
 
 

@@ -17,7 +17,6 @@ from heartloop.evaluation.compare import (
     Comparison,
     Side,
     agreement,
-    agreement_text,
     choose_sides,
     compare,
     comparison_text,
@@ -233,7 +232,8 @@ class TestSides:
     def test_what_is_not_clear_is_refused(self, dialogues: list[Transcript], write_run: WriteRun) -> None:
         run = read_run(write_run(dialogues))
         for second, a, b, words in (
-            (run, None, "x/good", "several models; expected --model-a"),
+            (run, None, None, "several models; expected --model-a"),
+            (run, None, "x/good", "A and B are both"),
             (run, "x/good", "x/none", "no model 'x/none'; expected --model-b"),
             (None, "x/good", None, "expected a second run, or two models"),
             (None, "x/good", "x/good", "A and B are both"),
@@ -241,6 +241,20 @@ class TestSides:
         ):
             with pytest.raises(UseError, match=words):
                 choose_sides(run, second, a, b)
+
+    @pytest.mark.parametrize(
+        ("in_a", "in_b", "model_a"),
+        [("mn", "m", None), ("m", "mn", None), ("mn", "mo", None), ("mn", "mn", "m"), ("m", "n", None)],
+    )
+    def test_models_of_two_runs_need_no_names_where_they_match(
+        self, in_a: str, in_b: str, model_a: str | None, write_run: WriteRun
+    ) -> None:
+        run_a, run_b = (
+            read_run(write_run([talk(model, "s1", [5]) for model in models], name=side))
+            for side, models in (("a", in_a), ("b", in_b))
+        )
+        a, b = choose_sides(run_a, run_b, model_a, None)
+        assert (a.model, b.model) == ("m", "n" if in_b == "n" else "m")
 
     def test_nothing_in_common_is_refused_with_the_reasons(self) -> None:
         with pytest.raises(UseError, match=r"share no scored dialogue .*not played in B: 1"):
@@ -286,7 +300,12 @@ def test_agreement_of_two_judges_worked_by_hand() -> None:
     # means 41.67 and 46: products (3.33)(-2) + (8.33)(2) + (-11.67)(0) = 10; r = 10 / sqrt(216.67 * 8) = 0.24
     assert found.pearson is not None
     assert round(found.pearson, 2) == 0.24
-    assert "Pearson 0.24 and Spearman 0.50" in agreement_text(found, first="one", second="two")
+    assert "Pearson 0.24 and Spearman 0.50" in str(found)
+
+
+def test_judges_of_other_replies_have_no_agreement() -> None:
+    with pytest.raises(UseError, match="rejudged from it"):
+        agreement([judged("a", 5)], [talk("m", "a", [5], text="Another reply.")])
 
 
 def test_an_agreement_that_is_not_defined_is_not_shown() -> None:

@@ -109,7 +109,7 @@ def _compare(*arguments: object) -> str:
 def test_the_page_has_the_numbers_of_the_command_and_leads_to_the_dialogues(write_run: WriteRun, tmp_path: Path) -> None:
     run = write_run([talk(model, f"s{n}", [rise * n]) for model, rise in (("x/a", 1), ("x/b", 3)) for n in range(4)])
     out = tmp_path / "site"
-    text = _compare(run, "--model-a", "x/a", "--model-b", "x/b", "--report", out)
+    text = _compare(run, "--model-a", "x/a", "--model-b", "x/b", "--out", out)
     html = (out / COMPARISON).read_text(encoding="utf-8")
     # B - A is 0, 2, 4, 6
     assert "B - A: +3.0" in text
@@ -122,7 +122,7 @@ def test_the_page_has_the_numbers_of_the_command_and_leads_to_the_dialogues(writ
 def test_the_same_model_in_two_runs_links_only_what_the_report_shows(write_run: WriteRun, tmp_path: Path) -> None:
     first = write_run([talk("x/a", f"s{n}", [n]) for n in range(3)], "first")
     second = write_run([talk("x/a", f"s{n}", [2 * n], text=f"other {n}") for n in range(3)], "second")
-    _compare(first, second, "--report", tmp_path / "site")
+    _compare(first, second, "--out", tmp_path / "site")
     html = (tmp_path / "site" / COMPARISON).read_text(encoding="utf-8")
     assert "#pair?" not in html
     assert html.count('href="index.html#dialogue-x-a-s2"') == 2  # the score and the link of B; A was replaced

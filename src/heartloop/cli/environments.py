@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 from itertools import product
 from pathlib import Path
@@ -33,7 +34,7 @@ def by_default(command: str) -> type[GroupedCommands]:
 
 
 environments_app = typer.Typer(
-    help="List the installed environments, or show one with its options (heartloop environments NAME).",
+    help="List the installed environments, show one with its options (heartloop environments NAME), or start a new one.",
     cls=by_default("show"), invoke_without_command=True, rich_markup_mode=None,
 )  # fmt: skip
 
@@ -66,6 +67,19 @@ def environments_show(environment: Annotated[str, Argument(help="Name of an envi
         published = f"; published: {option.paper}" if option.paper else ""
         changes = "changes only the score" if option.affects == "score" else "changes the dialogue"
         typer.echo(f"  {option.name}={default}\n      {option.help}\n      Expected: {option.kind}; {changes}{published}.")
+
+
+@environments_app.command("new")
+def environments_new(
+    name: Annotated[str, Argument(help="Name of the package and of its environment.")],
+    out: Annotated[Path | None, Option(help="Folder to write; it must not exist. Default: NAME.")] = None,
+) -> None:
+    """Write a package with a complete example environment, to edit (docs/your-own-environment.md)."""
+    from heartloop.environments.template import write_package
+
+    folder = out or Path(name)
+    write_package(name, folder)
+    typer.echo(f"{folder} written. Next: pip install -e {shlex.quote(str(folder.absolute()))}; heartloop check {name}")
 
 
 check_app = typer.Typer(

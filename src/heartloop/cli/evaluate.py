@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from heartloop.cli import options as given
+from heartloop.cli.config import from_command_line, options_of_file
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import readable
 from heartloop.core.text import amount
@@ -89,7 +90,11 @@ def evaluate(
     ] = None,
     config: Annotated[
         Path | None,
-        Option(help="YAML or JSON file with the keys of settings.json, such as a finished run's; options win over it."),
+        Option(
+            callback=options_of_file,
+            is_eager=True,
+            help="YAML or JSON file with these options by name (max_turns under option), or a finished run's settings.json.",
+        ),
     ] = None,
     out: Annotated[Path | None, Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
     report: given.Report = True,
@@ -100,9 +105,9 @@ def evaluate(
     from heartloop.cli.running import Pilot, next_lines, play_run, read_options
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.plan import plan_evaluation, read_roles
-    from heartloop.evaluation.settings import arguments_of, changed_since, read_config
+    from heartloop.evaluation.settings import arguments_of, changed_since, read_config, settings_in
 
-    settings = {} if config is None else read_config(config)
+    settings = {} if config is None else settings_in(read_config(config))
     name = environment or settings.get("environment")
     of_file = arguments_of(settings)
     if model:
@@ -110,19 +115,28 @@ def evaluate(
     if name is None or not of_file.get("models"):
         lacking = "the name of an environment" if name is None else "--model"
         raise UseError(f"{lacking} is missing; pass it, or name it in a file with --config")
-    options = read_options(context, load_environment(name), option)
+    defaults, spec = context.default_map or {}, load_environment(name)
+    options = read_options(context, spec, defaults.get("option")) | read_options(context, spec, option)
+    selection = {"scenario": scenario, "tag": tag, "exclude_tag": exclude_tag, "limit": limit}
+    if typed := {key: value for key, value in selection.items() if from_command_line(context, key)}:
+        selection = dict.fromkeys(selection) | typed  # one way of choosing scenarios replaces the file's
     chosen: dict[str, Any] = {
-        "user": user, "scenario_set": scenarios, "scenario_ids": scenario or None, "tags": tag or None,
-        "exclude_tags": exclude_tag or None, "limit": limit, "repeats": repeats, "seed": seed, "shard": shard,
+        "user": user, "scenario_set": scenarios, "scenario_ids": selection["scenario"] or None,
+        "tags": selection["tag"] or None, "exclude_tags": selection["exclude_tag"] or None, "limit": selection["limit"],
+        "repeats": repeats, "seed": seed, "shard": shard,
         "policy_prompt": _read_prompt(policy_prompt), "prices": calls.prices,
     }  # fmt: skip
-    if scenario or tag or exclude_tag or limit is not None:  # one way of choosing scenarios replaces the file's
+    if typed:
         of_file = {key: value for key, value in of_file.items() if key not in ("scenario_ids", "tags", "exclude_tags", "limit")}
-    roles_of_file = {} if user is not None else dict(of_file.get("roles", {}))
-    if judge is not None:
-        roles_of_file.pop("judge", None)
+    roles = {**of_file.get("roles", {}), **read_roles(defaults.get("role", ()))}
+    if from_command_line(context, "user"):
+        roles = {}
+    if from_command_line(context, "judge"):
+        roles.pop("judge", None)
+    if role and from_command_line(context, "role"):
+        roles |= read_roles(role)
     merged = of_file | {key: value for key, value in chosen.items() if value is not None}
-    merged |= {"options": {**of_file.get("options", {}), **options}, "roles": {**roles_of_file, **read_roles(role or ())}}
+    merged |= {"options": {**of_file.get("options", {}), **options}, "roles": roles}
     plan = plan_evaluation(name, judge=judge, requests=request or (), **{**calls.models, **merged})
     for sentence in changed_since(settings, plan.settings):
         typer.echo(f"{config}: {sentence}", err=True)
@@ -151,7 +165,7 @@ def plan(
         list[Path] | None,
         Argument(help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."),
     ] = None,
-    difference: Annotated[float, Option(help="Difference of two models to detect, in points of the score.")] = 5.0,
+    min_difference: Annotated[float, Option(help="Smallest difference that matters, and is to be detected, in points.")] = 5.0,
     power: Annotated[float, Option(min=0.5, max=0.999, help="Probability of detecting it.")] = 0.8,
     prices: given.Prices = None,
 ) -> None:
@@ -164,4 +178,4 @@ def plan(
     spec = load_environment(environment)
     read = [read_run(path) for folder in runs or () for path in runs_in(folder)]
     data = study_data(spec, read, prices=load_prices(prices))
-    typer.echo(study_text(plan_study(data, difference, power=power), spec.scale))
+    typer.echo(study_text(plan_study(data, min_difference, power=power), spec.scale))

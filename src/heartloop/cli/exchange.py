@@ -105,11 +105,20 @@ def export(
     model: Annotated[list[str] | None, Option(help="sft, dpo: use only this model's dialogues; repeatable.")] = None,
     min_points: Annotated[float | None, Option(help="sft: least points of a dialogue.")] = None,
     best_of: Annotated[int | None, Option(min=1, help="sft: least number of scored dialogues of a scenario. Default: 2.")] = None,
-    margin: Annotated[float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")] = None,
+    min_difference: Annotated[
+        float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
+    ] = None,
 ) -> None:
     """Write a run in the format of another tool, with its licence and provenance."""
     written = export_run(
-        run, to, out, table=table or None, model=model or None, min_points=min_points, best_of=best_of, margin=margin
+        run,
+        to,
+        out,
+        table=table or None,
+        model=model or None,
+        min_points=min_points,
+        best_of=best_of,
+        min_difference=min_difference,
     )
     for path in written:
         typer.echo(f"Written: {path}")

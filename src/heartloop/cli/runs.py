@@ -32,8 +32,8 @@ def compare(
     ] = False,
     json_file: Annotated[Path | None, Option("--json", help="JSON file to write, with all numbers and the gate.")] = None,
     junit_file: Annotated[Path | None, Option("--junit", help="JUnit file to write, with the gate as a test case.")] = None,
-    report: Annotated[
-        Path | None, Option(help="Also write a report of the runs into this folder, with a page of the comparison.")
+    out: Annotated[
+        Path | None, Option(help="Folder of a report of the runs with a page of the comparison. Default: none.")
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
@@ -57,12 +57,12 @@ def compare(
     if junit_file is not None and gated is not None:
         with reported(f"write {junit_file}", "choose another --junit"):
             write_whole(junit_file, junit(comparison, gated, text))
-    if report is not None:
+    if out is not None:
         from heartloop.report.comparing import COMPARISON
         from heartloop.report.site import write_site
 
-        write_site(runs, report, comparison=comparison, min_difference=min_difference)
-        typer.echo(f"Report: {report / COMPARISON}")
+        write_site(runs, out, comparison=comparison, min_difference=min_difference)
+        typer.echo(f"Report: {out / COMPARISON}")
     if gated is not None:
         typer.echo(str(gated))
         raise typer.Exit(int(not gated.passed))
@@ -113,7 +113,7 @@ def rejudge(
     """Let another judge score the stored replies of a run. Only the judge is called."""
     from heartloop.cli.running import Judging, next_lines, play_run, read_options
     from heartloop.environments.registry import load_environment
-    from heartloop.evaluation.compare import agreement, agreement_text
+    from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
 
@@ -126,7 +126,7 @@ def rejudge(
     path = out or job.beside
     played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).transcripts, played.run.transcripts)
-    typer.echo("\n" + agreement_text(both, first=job.settings.rejudged["user"], second=judge))
+    typer.echo(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
     raise typer.Exit(played.code(pilot=calls.pilot))
 

@@ -94,7 +94,7 @@ def scenarios_show(
     names: Annotated[
         list[str] | None, Argument(help="Scenario id, after its environment or alone.", metavar="[ENVIRONMENT] ID")
     ] = None,
-    scenarios: Annotated[str | None, Option("--from", help=f"Scenario {_SET} Default: every shipped set.")] = None,
+    scenarios: Annotated[str | None, Option(help=f"Scenario {_SET} Default: every shipped set.")] = None,
     prompt: Annotated[bool, Option("--prompt", help="Print the first request to each role instead.")] = False,
     role: Annotated[str | None, Option(help="Only requests to this role: policy, user, judge, ...")] = None,
     option: given.OptionValues = None,

@@ -177,7 +177,7 @@ def guard(
         tuple[Path, Path] | None,
         Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
-    margin: Annotated[float, Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
+    min_difference: Annotated[float, Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[
         float | None, Option(min=0.0, help="Exit with code 1 if a benchmark's interval lies below minus this number of points.")
     ] = None,
@@ -214,7 +214,7 @@ def guard(
             if len({dialogue.model for dialogue in side.transcripts}) != 1:
                 raise UseError(f"--runs: {side.path} holds several models or none; expected evaluations of one model each")
         gain = compare(*choose_sides(sides[0], sides[1], None, None))
-    result = guard_result(found, notes, margin, gain)
+    result = guard_result(found, notes, min_difference, gain)
     title = "General capability before and after training"
     about = "A training that gains in care should lose nothing elsewhere."
     source = "Reinforcement Learning with Verifiable Emotion Rewards, Table 2"

@@ -41,7 +41,7 @@ def write(
     auditor: Annotated[str, Option(help="Model that corrects drafts and detects duplicates: service/model.")],
     out: Annotated[Path, _OUT],
     calls: given.WritingCalls,
-    n: Annotated[int, Option(min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
+    limit: Annotated[int, Option(min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
     only: Annotated[
         list[str] | None, Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
@@ -50,7 +50,7 @@ def write(
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
     writing = _part(environment, "write")()
-    raise typer.Exit(_write(writing, out, calls, writer, auditor, embedder, n=n, seed=seed, only=only or ()))
+    raise typer.Exit(_write(writing, out, calls, writer, auditor, embedder, n=limit, seed=seed, only=only or ()))
 
 
 @write_app.command()

@@ -102,7 +102,7 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
     """A scenario by its id, with its environment; searches one set or file, by default all sets (of `environment`)."""
     owner = load_environment(environment) if environment is not None else None
     if owner is not None and not owner.scenarios.sets and not scenarios:
-        raise UseError(f"{owner.name} ships no scenarios; pass the folder or file with --from (docs/{owner.name}.md)")
+        raise UseError(f"{owner.name} ships no scenarios; pass the folder or file with --scenarios (docs/{owner.name}.md)")
     searched = specs() if owner is None else [owner]
     sets = [scenarios] if scenarios else [name for spec in searched for name in spec.scenarios.sets]
     anywhere = not environment and not scenarios

@@ -164,7 +164,7 @@ class Writing(ABC):
 
 def check_size(n: int, seed: int) -> None:
     if not 1 <= n <= MAX_SCENARIOS:
-        raise UseError(f"--n is {n}; expected 1 to {MAX_SCENARIOS}")
+        raise UseError(f"--limit is {n}; expected 1 to {MAX_SCENARIOS}")
     if not 0 <= seed < MAX_SCENARIOS:
         raise UseError(f"--seed is {seed}; expected 0 to {MAX_SCENARIOS - 1}")
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
-from heartloop.evaluation.compare import Comparison, choose_sides
+from heartloop.evaluation.compare import Agreement, Comparison, agreement, choose_sides
 from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
@@ -76,15 +76,21 @@ class Run:
     ) -> Comparison:
         """Compares `other` (B) with this run (A), or two models of this run, as `heartloop compare`; `print` shows the result.
 
-        Models need names if a run has several. `min_difference` is the smallest difference that matters, in points.
+        A model needs no name if it is the only one of its run, or the only one in both. `min_difference` is the smallest
+        difference that matters, in points.
         """
-        if other is not None and not isinstance(other, Run):
-            raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
+        if other is not None:
+            _require_run(other)
         try:
             a, b = choose_sides(self._stored, other._stored if other is not None else None, model_a, model_b)
         except UseError as error:
             raise UseError(_OPTION.sub(_argument, str(error))) from error
         return compared(a, b, min_difference=min_difference)
+
+    def agreement(self, other: Run) -> Agreement:
+        """How well the judge of `other`, a run that was rejudged, agrees with the judge of this one; `print` shows it."""
+        _require_run(other)
+        return agreement(self.transcripts, other.transcripts)
 
     def __repr__(self) -> str:
         return f"heartloop.Run({str(self.path)!r})"
@@ -219,6 +225,11 @@ def _argument(option: re.Match[str]) -> str:
 
 def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _require_run(other: object) -> None:
+    if not isinstance(other, Run):
+        raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
 
 
 def _require(name: str, given: object, fits: bool, expected: str) -> None:

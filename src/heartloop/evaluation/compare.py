@@ -119,15 +119,21 @@ class Comparison(NamedTuple):
 
 
 def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None, model_b: str | None) -> tuple[Side, Side]:
-    """The two sides of a comparison; with one run, two of its models, which need no names where it has two."""
+    """The two sides of a comparison; with one run, two of its models, which need no names where it has two.
+
+    Of two runs a model needs no name if it is the only one of its run, has the name given for the other side, or is the only one
+    in both.
+    """
     if run_b is None and model_a is None and model_b is None and len(names := _names(run_a)) == 2:
         model_a, model_b = names
     if run_b is None and (model_a is None or model_b is None):
         raise UseError("got one run; expected a second run, or two models of this one with --model-a and --model-b")
     sides = []
-    for run, model, option in ((run_a, model_a, "--model-a"), (run_b or run_a, model_b, "--model-b")):
+    shared = [name for name in _names(run_a) if run_b is not None and name in _names(run_b)]
+    for run, model, other, option in ((run_a, model_a, model_b, "--model-a"), (run_b or run_a, model_b, model_a, "--model-b")):
         names = _names(run)
-        chosen = names[0] if model is None and len(names) == 1 else model
+        matching = names if len(names) == 1 else shared if other is None else [other]
+        chosen = matching[0] if model is None and len(matching) == 1 else model
         if chosen not in names:
             problem = "has several models" if model is None else f"has no model {model!r}"
             raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
@@ -282,7 +288,7 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
             "user simulator", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
             ": the difference may be the simulators', not the models'",
         ),
-        ("judge", lambda d: d.models.get("judge", d.user), ": the difference may be the judges', not the models'"),
+        ("judge", judge_of, ": the difference may be the judges', not the models'"),
         ("preset", lambda d: d.preset, ": the rules differ, so the scores are not comparable"),
         ("variant", lambda d: d.variant, ": their difficulty may differ"),
         *((role, lambda d, role=role: d.models.get(role, "missing"), "") for role in roles),
@@ -408,6 +414,9 @@ def aligned(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> Ite
 
 
 class Agreement(NamedTuple):
+    first: str
+    """The judge, or the user simulator that judged."""
+    second: str
     dialogues: int
     pearson: float | None
     """Of the scores; `None` with fewer than two dialogues, or if one judge's scores are all equal."""
@@ -418,11 +427,17 @@ class Agreement(NamedTuple):
     signs: float | None
     cut: int  # dialogues that the second judge would have continued beyond the stored replies
 
+    def __str__(self) -> str:
+        return agreement_text(self)
+
 
 def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
-    """Agreement of two judges on dialogues paired by model, scenario and repeat."""
+    """Agreement of two judges on the same replies: dialogues paired by model, scenario and repeat."""
     before = {played.key: played for played in latest(first)}
     both = [(before[read.key], read) for read in latest(second) if read.key in before]
+    for pair in both:
+        if any(a.reply != b.reply for a, b in zip(*(read.turns for read in pair), strict=False)):
+            raise UseError(f"replies differ in {'|'.join(map(str, pair[0].key))}; expected a run and one rejudged from it")
     scored = [(a, b) for a, b in both if a.scored and b.scored]
     tables = [{str(pair[0].key): points_of(pair[side]) or 0.0 for pair in scored} for side in (0, 1)]
     a_scores, b_scores = (list(table.values()) for table in tables)
@@ -430,7 +445,10 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     for pair in scored:  # of the score by each reply that both judged
         moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in pair)
         changes += zip(*moves, strict=False)
+    one, other = (" and ".join(sorted({judge_of(pair[side]) for pair in both})) for side in (0, 1))
     return Agreement(
+        first=one,
+        second=other,
         dialogues=len(scored),
         pearson=_defined(lambda: mean_pairwise_pearson([a_scores, b_scores])),
         spearman=_defined(lambda: spearman(*tables)),
@@ -442,10 +460,14 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     )
 
 
-def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
+def judge_of(dialogue: Transcript) -> str:
+    return dialogue.models.get("judge", dialogue.user)
+
+
+def agreement_text(agreed: Agreement) -> str:
     if agreed.difference is None:
-        return printable(f"No dialogue is scored by both {first} and {second}.")
-    lines = [f"{second} against {first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
+        return printable(f"No dialogue is scored by both {agreed.first} and {agreed.second}.")
+    lines = [f"{agreed.second} against {agreed.first}, on {amount(agreed.dialogues, 'dialogue')} scored by both:"]
     named = {"Pearson": agreed.pearson, "Spearman": agreed.spearman}
     correlations = " and ".join(f"{name} {value:.2f}" for name, value in named.items() if value is not None)
     lines.append(f"  scores: {correlations or 'correlation not defined: needs two dialogues and scores that differ'}")
@@ -455,7 +477,9 @@ def agreement_text(agreed: Agreement, *, first: str, second: str) -> str:
         replies = amount(agreed.replies, "reply", "replies")
         lines.append(f"  direction of the change: equal after {agreed.signs:.0%} of {replies}{pearson}")
     if agreed.cut:
-        lines.append(f"  {amount(agreed.cut, 'dialogue')} cut: {second} would have continued, but no further reply is stored")
+        lines.append(
+            f"  {amount(agreed.cut, 'dialogue')} cut: {agreed.second} would have continued, but no further reply is stored"
+        )
     return "\n".join(printable(line) for line in lines)
 
 

@@ -6,16 +6,16 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_serializer, model_validator
 from pydantic_core import from_json
 
 import heartloop
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import readable
-from heartloop.core.text import amount, nearest
+from heartloop.core.text import amount
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
 from heartloop.environments.spec import Ready
@@ -150,17 +150,21 @@ def settings_of(
     )
 
 
-_FIELDS: Any = {
-    name: (Annotated[(field.annotation, Field(), *field.metadata)] | None, None)
-    for name, field in EvaluationSettings.model_fields.items()
-}
-_Settings: type[BaseModel] = create_model("Settings", __config__=ConfigDict(frozen=True, extra="forbid"), **_FIELDS)
+class Config(NamedTuple):
+    """What a file of `--config` holds."""
+
+    path: Path
+    source: Source
+    values: dict[str, Any]
+
+    def place(self, *keys: str | int) -> str:
+        return f"{self.path}, line {self.source.line_of(keys)}" if self.source.lines else str(self.path)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """The settings that a file names, validated, by name: YAML (`.yaml`, `.yml`) or JSON with the keys of `settings.json`."""
-    form = "with the keys of settings.json"
-    with readable(path, f"YAML or JSON {form}"):
+def read_config(path: Path) -> Config:
+    """A mapping in YAML (`.yaml`, `.yml`) or JSON."""
+    form = "a mapping of the names of options, or the settings.json of a run"
+    with readable(path, f"YAML or JSON, {form}"):
         source = Source(1, path.read_text(encoding="utf-8-sig"))
     if is_yaml(path):  # one record, with the lines of its keys
         records = list(sources(path, source.text))
@@ -168,27 +172,34 @@ def read_config(path: Path) -> dict[str, Any]:
             if isinstance(record, Problem):
                 raise InputError(f"{path}, {record}; correct that line")
         if len(records) != 1 or not isinstance(records[0], Source):
-            raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, a mapping {form}")
+            raise InputError(f"{path} holds {amount(len(records), 'record')}; expected one, {form}")
         source = records[0]
     try:
         read = from_json(source.text, allow_inf_nan=False)  # rejects lone surrogates too
     except ValueError as error:
         raise InputError(f"cannot read {path}: {error}; expected JSON, or YAML in a file named .yaml") from error
     if not isinstance(read, dict):
-        raise InputError(f"{path} holds {type(read).__name__}; expected a mapping {form}")
-    known = EvaluationSettings.model_fields
-    for name in read:
-        if name in ("rescored", "rejudged", "recipe"):
-            raise InputError(f"{path} is of a run that `heartloop eval` did not play ({name}); expected that of a played run")
-        if name not in known:
-            where = f"{path}, line {source.line_of((name,))}" if source.lines else path
-            raise InputError(f"{where}: unknown key {name!r}{nearest(name, known)}, and all are {', '.join(known)}")
+        raise InputError(f"{path} holds {type(read).__name__}; expected {form}")
+    return Config(path, source, read)
+
+
+def is_of_run(config: Config) -> bool:
+    """Whether a file holds the settings of a finished run, which names the version that played it."""
+    return "heartloop_version" in config.values
+
+
+def settings_in(config: Config) -> dict[str, Any]:
+    """The settings of a finished run, validated, by name."""
+    for name in ("rescored", "rejudged", "recipe"):
+        if name in config.values:
+            raise InputError(
+                f"{config.path} is of a run that `heartloop eval` did not play ({name}); expected that of a played run"
+            )
     try:
-        settings = _Settings.model_validate({name: value for name, value in read.items() if value is not None})
+        settings = EvaluationSettings.model_validate(config.values)
     except ValidationError as error:
         first = error.errors()[0]
-        line = f"line {source.line_of(first['loc'])}, " if source.lines else ""
-        raise InputError(f"{path}, {line}{'.'.join(map(str, first['loc']))} {plain(first)}") from error
+        raise InputError(f"{config.place(*first['loc'])}, {'.'.join(map(str, first['loc']))} {plain(first)}") from error
     return {name: value for name, value in settings if value is not None}
 
 

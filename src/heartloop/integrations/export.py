@@ -287,31 +287,33 @@ def export_sft(
     return write_dataset(source, out, "sft", [data], used=used, how=how, options=options)
 
 
-def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (), margin: float | None = None) -> list[Path]:
+def export_dpo(
+    run: Path, out: Path | None = None, *, model: Sequence[str] = (), min_difference: float | None = None
+) -> list[Path]:
     """Preference pairs in `replies.jsonl` (the same context) and `dialogues.jsonl` (the same person), if there are some.
 
     Of all replies to the same messages the one that changed the score most, and of all dialogues of more than one reply with a
-    scenario the one with the most points, is paired with each of the others, if they differ by `margin` points (default: any
-    above 0). A reply or dialogue that occurs several times counts once, by its mean.
+    scenario the one with the most points, is paired with each of the others, if they differ by `min_difference`
+    points (default: any above 0). A reply or dialogue that occurs several times counts once, by its mean.
     """
-    if margin is not None and not (math.isfinite(margin) and margin >= 0):
-        raise UseError(f"--margin is {margin!r}; expected points of the environment, 0 or more")
+    if min_difference is not None and not (math.isfinite(min_difference) and min_difference >= 0):
+        raise UseError(f"--min-difference is {min_difference!r}; expected points of the environment, 0 or more")
     source = finished_run(run)
     dialogues, without_prompt = _dialogues(source, model)
-    replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], margin or 0.0))
+    replies = list(_pairs([reply for dialogue in dialogues for reply in _replies(dialogue)], min_difference or 0.0))
     opened = [
         _Candidate(one, one.messages[: one.places[0]], one.messages[one.places[0] :], one.points, {})
         for one in dialogues
         if one.complete
     ]
-    several = list(_pairs(opened, margin or 0.0))
+    several = list(_pairs(opened, min_difference or 0.0))
     whole = [(row, used) for row, used in several if len(row["chosen"]) + len(row["rejected"]) > 2]  # others are of replies
     if not replies and not whole:
         raise InputError(
             f"{run} gives no pair: {amount(len(dialogues), 'scored dialogue')} of "
             f"{amount(len({dialogue.person for dialogue in dialogues}), 'scenario')}, none two of which differ by "
-            f"{'any' if not margin else f'{margin:g} or more'} points; evaluate more models or --repeats"
-            + (", or lower --margin" if margin else "")
+            f"{'any' if not min_difference else f'{min_difference:g} or more'} points; evaluate more models or --repeats"
+            + (", or lower --min-difference" if min_difference else "")
         )
     files = [
         DataFile(f"{name}.jsonl", name, json_lines(row for row, _ in pairs), len(pairs), about)
@@ -322,13 +324,14 @@ def export_dpo(run: Path, out: Path | None = None, *, model: Sequence[str] = (),
         if pairs
     ]
     how = [
-        f"A pair differs by {'more than 0' if not margin else f'{margin:g} or more'} points; the best is paired with each other.",
+        f"A pair differs by {'more than 0' if not min_difference else f'{min_difference:g} or more'} points; "
+        "the best is paired with each other.",
         "Left out: unscored dialogues, silent and truncated replies, and the model's thinking.",
         "In `dialogues`, chosen and rejected hold the person's messages too; mask these where a loss is computed.",
         *without_prompt,
     ]
     used = [dialogue for _, sources in (*replies, *whole) for dialogue in sources]
-    options = {"model": list(model), "margin": margin}
+    options = {"model": list(model), "min_difference": min_difference}
     return write_dataset(source, out, "dpo", files, used=used, how=how, options=options)
 
 
@@ -374,13 +377,13 @@ def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
             yield _Candidate(dialogue, dialogue.messages[:place], reply, change[turn.index], {"turn": turn.index})
 
 
-def _pairs(candidates: Iterable[_Candidate], margin: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
+def _pairs(candidates: Iterable[_Candidate], min_difference: float) -> Iterator[tuple[Row, tuple[Transcript, Transcript]]]:
     """The best candidate of each prompt with each of the others, and the dialogues of both."""
     for alike in _by(candidates, lambda one: (one.dialogue.person, _text(one.prompt))):
         distinct = [(fmean(one.points for one in same), same[0]) for same in _by(alike, lambda one: _text(one.completion))]
         (best, chosen), *others = sorted(distinct, key=lambda pair: -pair[0])
         for value, rejected in others:
-            if best > value and best - value >= margin:
+            if best > value and best - value >= min_difference:
                 first, second = chosen.dialogue.stored, rejected.dialogue.stored
                 row = {
                     "prompt": chosen.prompt, "chosen": chosen.completion, "rejected": rejected.completion,

@@ -109,7 +109,7 @@ class EIBenchWriting(Writing):
         used = frozenset(Combination.of(one.seed) for one in self.shipped)
         mixed = _mixed(seed, tuple(scene for scene in SCENES if not only or scene in only), used)
         if n > len(mixed):
-            raise UseError(f"--n is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
+            raise UseError(f"--limit is {n}; there are {len(mixed)} combinations of {' and '.join(only) or 'all scenes'}")
         names: set[str] = set()
         return [_seeded(scene, one.seed(theme), n, seed, names) for n, (scene, theme, one) in enumerate(mixed[:n], start=1)]
 

@@ -19,7 +19,7 @@ from heartloop.environments.spec import Options, option
 from heartloop.environments.written import Tag, Written
 
 LOWEST, START, HIGHEST = 0.0, 4.0, 10.0
-POLICY_PROMPT = "You talk with somebody on their first day at a new place of work. Answer in one to three sentences."
+POLICY_PROMPT = "You talk with a person on their first day at a new place of work. Answer in one to three sentences."
 USER_PROMPT = (
     "You are {person}. {title}. Read the latest reply and say honestly how it changes your ease, as JSON: "
     '{{"change": whole number from -3 to 3, "reason": "...", "answer": "what you say next"}}.'

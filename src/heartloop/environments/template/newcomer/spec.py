@@ -8,8 +8,16 @@ from heartloop.core.blocks import Column, PanelInput, PanelOutput, ReportPanel, 
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.records import set_loader
 from heartloop.environments.spec import EnvironmentSpec, Role, Scale, Scenarios, Stored
+from heartloop.environments.template.newcomer.environment import (
+    START,
+    EmbeddedUser,
+    LLMUser,
+    Newcomer,
+    NewcomerEnvironment,
+    NewcomerOptions,
+    score,
+)
 from heartloop.environments.training import Returns, Training
-from newcomer.environment import START, EmbeddedUser, LLMUser, Newcomer, NewcomerEnvironment, NewcomerOptions, score
 
 
 def questioner(messages: Sequence[Message], seed: int) -> str:
@@ -47,7 +55,7 @@ def panel(page: PanelInput) -> PanelOutput:
 
 SPEC = EnvironmentSpec(
     name="newcomer", title="Newcomer", source="an example",
-    about="Somebody on their first day at work, whose ease moves after every reply.",
+    about="A person on their first day at work, whose ease moves after every reply.",
     roles=(Role("user", "plays the newcomer and appraises every reply"),),
     options=NewcomerOptions, environment=NewcomerEnvironment, embedded=EmbeddedUser, simulator=LLMUser,
     scale=Scale(
@@ -63,5 +71,5 @@ SPEC = EnvironmentSpec(
     stored=Stored(options=lambda t: {"good_from": float(t.facts["good_from"])}, rescored=rescored, stops_with_its_turns=True),
     training=Training(returns=returns, calls_per_turn=1, tokens_per_call=400),
     report=ReportPanel(build=panel, question="Does the newcomer arrive?"),
-    baselines={"questioner": "newcomer.spec:questioner"},
+    baselines={"questioner": "heartloop.environments.template.newcomer.spec:questioner"},
 )  # fmt: skip

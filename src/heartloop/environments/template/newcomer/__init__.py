@@ -1,0 +1,1 @@
+"""An example environment: a person on their first day at work, whose ease moves after every reply."""
