@@ -198,7 +198,7 @@ def matrix_of(pages: Sequence[Page], labels: Sequence[str]) -> dict[str, Any] | 
     for at, page in enumerate(pages):
         for row in page.card.models:
             if row.headline.mean is not None:
-                tint = shade([row.headline.mean], page.scale.low, page.scale.high)
+                tint = shade([row.headline.mean], page.colours)
                 cells.setdefault(row.model, [None] * len(pages))[at] = (row, tint)
     if len(pages) < 2 or not cells:
         return None

@@ -197,6 +197,11 @@ class Page:
         self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
+        self.colours = self.scale.colours(self.start)
+        self.zones = tuple(  # a band that reaches below the start of these dialogues is not green
+            zone._replace(tint="c") if zone.tint in ("a", "b") and zone.low < self.colours.neutral else zone
+            for zone in self.scale.zones
+        )
         self._scored = {
             row.model: [i for i, d in enumerate(self.dialogues) if d.model == row.model and d.scored] for row in card.models
         }
@@ -352,13 +357,13 @@ class Page:
 
     @property
     def means(self) -> Chart:
-        zones = tuple(zone._replace(name="") for zone in self.scale.zones)
+        zones = tuple(zone._replace(name="") for zone in self.zones)
         chart = self._courses_chart([one["mean"] for one in self.trajectories])
         return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
 
     def _courses_chart(self, series: Sequence[Series]) -> Chart:
         ends = (self.scale.low, self.scale.high)
-        title, zones = "Means of all models", self.scale.zones
+        title, zones = "Means of all models", self.zones
         return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
 
     @cached_property
@@ -371,7 +376,7 @@ class Page:
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
         def cell(row: ModelScore, group: str) -> Shade:
             mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
-            return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
+            return shade([points for d in mine if (points := points_of(d)) is not None], self.colours)
 
         return [(row, [cell(row, column["key"]) for column in self.groups]) for row in self.card.models if row.scored]
 

@@ -304,7 +304,7 @@ def dialogue_list(page: Page) -> dict[str, Any]:
         "scale": {
             **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
             "start": page.start,
-            "zones": [zone._asdict() for zone in page.scale.zones],
+            "zones": [zone._asdict() for zone in page.zones],
             "groups": [column["key"] for column in page.groups],
         },
         "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},
