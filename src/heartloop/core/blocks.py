@@ -113,7 +113,8 @@ class Chart(NamedTuple):
     """Ends of the x axis; by default those of the values. With a low end it has grid lines."""
     x_high: float | None = None
     line: float | None = None
-    """Height of a broken line, such as the start."""
+    """Height of a broken line, such as the start, and its name."""
+    line_name: str = ""
     zones: Sequence[tuple[str, str, float, float]] = ()
     """Bands behind the series: name, tint (`a`, `b`, `c`, `f`), low and high end."""
     numbered: bool = False
@@ -271,6 +272,8 @@ class ReportPanel(NamedTuple):
 
     build: Callable[[PanelInput], PanelOutput] = lambda page: PanelOutput()
     question: str = ""
+    measures: str = ""
+    """What the score is, as the end of the sentence that heads the page; by default `Scale.of`."""
     lede: str = ""
     """What a scenario is and what the number means, in a few sentences; `{start}` and `{change_limit}` are filled in."""
     leaves_out: frozenset[Section] = frozenset()
