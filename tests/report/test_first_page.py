@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,15 +74,14 @@ def test_the_pair_comes_before_the_ranking_which_says_who_played(write_run: Writ
 def test_tabs_name_in_words_what_differs(write_run: WriteRun) -> None:
     """Sampling has no words here, so two runs that differ in it alone are named by their folders."""
 
-    def run(name: str, **fields: object) -> Path:
-        given = {"user": "embedded", **fields}
-        return write_run([talk("x/a", "s1", [1], **given)], name, user=given["user"])
+    def run(name: str, user: str = "embedded", **fields: Any) -> Path:
+        return write_run([talk("x/a", "s1", [1], user=user, **fields)], name, user=user)
 
     assert tab_labels(pages_of_runs(run("one"))) == ["SAGE"]
     assert tab_labels(pages_of_runs(run("two"), run("three", user="x/user"), run("four", user="recorded/reader"))) == [
         "SAGE, played by the embedded user",
         "SAGE, played by x/user",
-        "SAGE, played by a recorded language model",
+        "SAGE, played by a recorded model",
     ]
     assert tab_labels(pages_of_runs(run("five"), run("six", variant="hard"), run("seven", prompts={"feel": "other"}))) == [
         "SAGE, variant vanilla, run five",

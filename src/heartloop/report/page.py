@@ -168,8 +168,8 @@ def _card(
 
 
 SILENT = "heartloop/silent"
-_SHOWN = 420
-"""Characters of a reply on the first page; the whole is in the dialogue."""
+_SHOWN = 280
+"""Characters of a message on the first page; the whole is in the dialogue."""
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
 
@@ -255,11 +255,7 @@ class Page:
     def instrument(self) -> str:
         """Who played, and who judged the stored replies again."""
         names = [
-            "the embedded user"
-            if is_embedded(name)
-            else "a recorded language model"
-            if name.startswith(RECORDED_PREFIX)
-            else name
+            "the embedded user" if is_embedded(name) else "a recorded model" if name.startswith(RECORDED_PREFIX) else name
             for name in self.card.simulators
         ]
         return f"{' and '.join(names)}{f', judged by {self.judge}' if self.judge else ''}"
@@ -482,17 +478,13 @@ class Page:
             top, bottom = self._final(high), self._final(low)
             return (self.dialogues[high].model != self.dialogues[low].model, top > self.start > bottom, top - bottom), high, low
 
-        order, high, low = max(map(furthest, by_scenario.values()), default=((False, False, 0.0), 0, 0))
-        return [self._moment(high, 1), self._moment(low, -1)] if order[-1] > 0 else []
+        pairs = [pair for pair in map(furthest, by_scenario.values()) if pair[0][-1] > 0]
+        return [self._moment(place, sign) for place, sign in zip(max(pairs)[1:], (1, -1), strict=True)] if pairs else []
 
     @property
     def example_chart(self) -> Chart:
-        series = [
-            Series(
-                one["model"], tuple(Point(turn, points) for turn, points in enumerate(self.courses[one["place"]])), one["number"]
-            )
-            for one in self.example
-        ]
+        curves = [tuple(Point(turn, points) for turn, points in enumerate(self.courses[one["place"]])) for one in self.example]
+        series = [Series(one["model"], curve, one["number"]) for one, curve in zip(self.example, curves, strict=True)]
         line_name = f"{self.start:g} is where they start"
         return self._titled_chart(series)._replace(title="Both dialogues", line=self.start, line_name=line_name)
 
@@ -511,6 +503,7 @@ class Page:
             "replies": len(dialogue.turns),
             "turn": turn,
             "reply": shorten(heard(dialogue)[dialogue.turns.index(turn)], _SHOWN, placeholder=" …"),
+            "message": shorten(turn.message or "", _SHOWN, placeholder=" …"),
             "change": change,
         }
 
