@@ -87,6 +87,10 @@ class Scenarios(NamedTuple):
     """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
+    spread: Callable[[Any], Mapping[str, float | str]] = lambda scenario: {}
+    """Numbers and features of a scenario by name, for `heartloop scenarios stats`."""
+    printed: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
