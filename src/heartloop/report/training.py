@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heartloop.core.blocks import Chart, Point, Series
 from heartloop.core.chat import is_embedded
+from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.system import packaged_table, read_steps
 from heartloop.core.text import amount
@@ -21,8 +22,10 @@ from heartloop.environments.report import mapping_of
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
 from heartloop.evaluation.leaderboard import terminal_table, with_notes
-from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, points_of, score_card
+from heartloop.evaluation.store import Measurement, StoredRun
 from heartloop.report.drawing import PALETTE, dashes_of
+from heartloop.report.page import Page
 from heartloop.report.provenance import in_words
 
 if TYPE_CHECKING:
@@ -86,6 +89,13 @@ class TrainingRun(NamedTuple):
 
     def total(self, name: str) -> float:
         return math.fsum(self.curve(name).values())
+
+    def held_out_files(self) -> dict[int, list[Path]]:
+        """Files with the held-out dialogues of the first and the last step that have some, in the order they were written."""
+        by_step: dict[int, list[Path]] = {}
+        for file in sorted(self.path.glob("transcripts/held_out-*.jsonl"), key=lambda file: file.stat().st_mtime):
+            by_step.setdefault(int(file.name.split("-")[1]), []).append(file)
+        return {step: by_step[step] for step in sorted({min(by_step), max(by_step)})} if by_step else {}
 
 
 class Arm(NamedTuple):
@@ -373,6 +383,33 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
     ]
 
 
+class Pair(NamedTuple):
+    """One held-out scenario before and after training."""
+
+    change: float
+    first: Transcript
+    last: Transcript
+
+
+def held_out_pairs(run: TrainingRun, name: str = "") -> list[Pair]:
+    """The scenarios that both ends of a run scored, from the largest loss to the largest gain.
+
+    The dialogues' models are named by the step, after the `name` of the run if there are several; of a step that was made twice
+    the later counts. Every step plays with seeds of its own; here both have the recipe's, by which pages find the same scenario.
+    """
+    ends: list[dict[tuple[str, str], Transcript]] = []
+    for step, files in run.held_out_files().items():
+        named = {"model": f"{name}/step {step}" if name else f"step {step}", "seed": run.recipe.get("seed", 0)}
+        played = [one.model_copy(update=named) for file in files for one in read_transcripts(file)]
+        ends.append({(one.scenario, one.fingerprint): one for one in played})
+    if len(ends) < 2:
+        return []
+    first, last = ends
+    scored = [(points_of(first[key]), points_of(last[key]), key) for key in first if key in last]
+    pairs = [Pair(b - a, first[key], last[key]) for a, b, key in scored if a is not None and b is not None]
+    return sorted(pairs, key=lambda pair: (pair.change, pair.first.scenario))
+
+
 ARCH_STEPS = 5
 """Steps that a line of lengths is the mean of; a single step has few dialogues."""
 _MOST_LINES = 6
@@ -383,8 +420,10 @@ class TrainingPage:
     arch_steps = ARCH_STEPS
     dashes = staticmethod(dashes_of)
 
-    def __init__(self, runs: Sequence[TrainingRun], number: int = 1) -> None:
+    def __init__(self, runs: Sequence[TrainingRun], number: int = 1, measurements: int = 0) -> None:
         self.number = number
+        self.folder = measurements + number
+        """Number of the data folder with dialogues; those before it are of the report's `measurements`."""
         self.runs = list(runs)
         self.arms = arms_of(runs)
         spec = runs[0].spec
@@ -429,16 +468,62 @@ class TrainingPage:
         rows = [(name, [values.get(name, "–") for values in settings]) for name in names]
         return [(name, values) for name, values in rows if len(set(values)) > 1]
 
+    @cached_property
+    def _pairs(self) -> dict[Path, list[Pair]]:
+        several, names = len(self.runs) > 1, [run.name for run in self.runs]
+        labels = [name if names.count(name) == 1 else str(run.path) for run, name in zip(self.runs, names, strict=True)]
+        found = [
+            (run.path, held_out_pairs(run, label * several)) for run, label in zip(self.runs, labels, strict=True) if run.spec
+        ]
+        return {path: pairs for path, pairs in found if pairs}
+
+    @cached_property
+    def held_out(self) -> Page | None:
+        """The dialogues of both ends of all runs as an evaluation, whose models are the steps; `None` if none were written."""
+        dialogues = tuple(one for pairs in self._pairs.values() for pair in pairs for one in pair[1:])
+        if not dialogues:
+            return None
+        settings = {"options": _at(self.runs[0].recipe, "environment.options")}
+        measurement = Measurement((StoredRun(self.runs[0].path, settings, dialogues),), settings, dialogues)
+        return Page(measurement, score_card(dialogues, settings), self.folder)
+
+    @property
+    def examples(self) -> list[tuple[str, str, list[tuple[str, Pair, list[str]]]]]:
+        """By arm its name, in words how many scenarios gained, and the pairs to show with the addresses of their dialogues.
+
+        They are of the arm's first run that has any: the largest gain, the median (of an even number the lower) and the largest
+        loss.
+        """
+        if self.held_out is None:
+            return []
+        addresses = {id(one): address for one, address in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
+        shown = []
+        for arm in self.arms:
+            run = next((run for run in arm.runs if run.path in self._pairs), None)
+            if run is None:
+                continue
+            pairs = self._pairs[run.path]
+            gained, lost = sum(pair.change > 0 for pair in pairs), sum(pair.change < 0 for pair in pairs)
+            words = f"{amount(len(pairs), 'held-out scenario')} at {pairs[0].first.model} and {pairs[0].last.model}"
+            names = {
+                "Largest gain" if pairs[-1].change > 0 else "Smallest loss": pairs[-1],
+                "Median change": pairs[(len(pairs) - 1) // 2],
+                "Largest loss" if pairs[0].change < 0 else "Smallest gain": pairs[0],
+            }
+            chosen = [(name, pair, [addresses[id(one)] for one in pair[1:]]) for name, pair in names.items()]
+            shown.append((arm.name, f"{words}: {gained} gained, {lost} lost.", chosen))
+        return shown
+
     @property
     def provenance(self) -> list[tuple[TrainingRun, list[tuple[str, str]], list[tuple[str, str]]]]:
         return [(run, _facts(run), list(_settings(run))) for run in self.runs]
 
 
-def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
+def pages_of(runs: Sequence[TrainingRun], measurements: int = 0) -> list[TrainingPage]:
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
         groups.setdefault(run.environment, []).append(run)
-    return [TrainingPage(group, number) for number, group in enumerate(groups.values(), start=1)]
+    return [TrainingPage(group, number, measurements) for number, group in enumerate(groups.values(), start=1)]
 
 
 def _arch(place: int, arm: Arm) -> Chart | None:

@@ -28,10 +28,10 @@ from heartloop.models.budget import load_prices
 from heartloop.models.local import is_local
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, step_line
-from heartloop.training.plan import missing
+from heartloop.training.plan import missing, split_that_ships
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.spending import SharedMeter
-from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, split_of, write_data
+from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, write_data
 
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
@@ -69,7 +69,7 @@ def train(
     """
     if stops := [item for item in missing(recipe, allow_embedded=allow_embedded) if item.stops]:
         raise UseError("cannot train: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
-    split = split_of(recipe)
+    split = split_that_ships(recipe)
     paths = RunPaths(run.resolve())
     prices = load_prices(calls.prices)
     if recipe.watching.prices is not None:

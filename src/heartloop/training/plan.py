@@ -1,4 +1,7 @@
-"""What a recipe will do and what this machine lacks for it. No network is used and no engine is loaded, so it runs anywhere."""
+"""What a recipe will do and what this machine lacks for it. No engine is loaded and no call is made, so it runs anywhere.
+
+The network is used for one connection to the user simulator's address, to see that something listens there.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,30 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from heartloop.core.chat import EMBEDDED
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.core.text import amount
 from heartloop.environments.training import EMBEDDED_CAUTION
 from heartloop.evaluation.plan import option_flags, request_flags
+from heartloop.models.client import EndpointChat
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
 from heartloop.training.local_policy import missing_for
-from heartloop.training.recipe import LAPTOP, Recipe
-from heartloop.training.verl_config import Split, environment_of, rendered
+from heartloop.training.recipe import LAPTOP, Recipe, ScenarioSets
+from heartloop.training.verl_config import Split, environment_of, rendered, split_of
 
 
 class Counts(NamedTuple):
@@ -139,6 +147,7 @@ def command_text(python: str, arguments: list[str]) -> str:
 
 _EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 _LEAST_MEMORY = 3.0  # gigabytes for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)
+_PATIENCE = 3.0  # seconds for a connection to the user simulator's address
 _WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M parameters (measured with `grpo_smollm2`)
 
 
@@ -150,6 +159,54 @@ class Missing(NamedTuple):
     """A dry run is complete without it."""
 
 
+def problems_text(absent: Sequence[Missing], width: int) -> str:
+    """The items in lines of at most `width` characters, where words allow it."""
+    stops = sum(item.stops for item in absent)
+    head = f"{amount(stops, 'problem')} to solve before it can start here:" if stops else "Nothing prevents the start here."
+    texts = [f"{item.what}: {item.remedy}{'' if item.stops else ' (it can start without)'}" for item in absent]
+    wrapper = textwrap.TextWrapper(
+        width, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join([head, *(line for text in texts for line in wrapper.wrap(text))])
+
+
+def split_that_ships(recipe: Recipe) -> Split:
+    """`split_of`, whose error names the variant or the set with scenarios that ship and would start."""
+    spec, sets = recipe.environment.spec, recipe.scenarios
+    try:
+        for name, source in (("train", sets.train), ("held_out", sets.held_out)):
+            if source not in spec.scenarios.sets and not Path(source).exists():
+                known = " or ".join(spec.scenarios.sets) or "none that ships"
+                raise UseError(f"scenarios.{name} is {source!r}, which is no file here and no set of {spec.name} ({known})")
+        return split_of(recipe)
+    except (UseError, InputError) as error:
+        flags = next((flags for flags, other in _with_shipped_scenarios(recipe) if _splits(other)), "")
+        remedy = f"{flags} trains on scenarios that ship" if flags else "see docs/training.md"
+        raise type(error)(f"{error}; {remedy}, or give a file: --set scenarios.train=FILE") from error
+
+
+def _with_shipped_scenarios(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
+    """The recipe with the scenarios of its variants that change nothing else, then with a set of the environment."""
+    given = recipe.scenarios.model_dump()
+    for variant, changes in recipe.variants.items():
+        if "scenarios.train" in changes and all(name.startswith("scenarios.") for name in changes):
+            chosen = given | {name.removeprefix("scenarios."): value for name, value in changes.items()}
+            yield f"--variant {variant}", recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(chosen)})
+    held_out = recipe.scenarios.held_out
+    for name in sorted(recipe.environment.spec.scenarios.sets, key=lambda name: name == held_out):
+        chosen = {"train": name, **({"held_out_share": 0.2} if name == held_out else {})}
+        flags = " ".join(f"--set scenarios.{key}={value}" for key, value in chosen.items())
+        yield flags, recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(given | chosen)})
+
+
+def _splits(recipe: Recipe) -> bool:
+    try:
+        split_of(recipe)
+    except (UseError, InputError):
+        return False
+    return True
+
+
 def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
     """Items that stop a run come first; the embedded user as the reward is one of them unless it is allowed."""
     items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
@@ -159,11 +216,24 @@ def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
             items.insert(0, Missing("the reward is the embedded user", f"{EMBEDDED_CAUTION}; {choices}"))
     else:
         try:
-            resolve(recipe.dialogue.user)
+            _connect(resolve(recipe.dialogue.user))
         except UseError as error:
             remedy = f"{error}; or choose another: --set dialogue.user=service/model"
             items.append(Missing("the user simulator cannot be called", remedy))
     return sorted(items, key=lambda item: not item.stops)
+
+
+def _connect(user: object) -> None:
+    """Raises `UseError` where nothing listens at the address of an endpoint; a proxy is not asked."""
+    url = urlsplit(user.address) if isinstance(user, EndpointChat) else None
+    if url is None or url.hostname is None or (url.scheme in getproxies() and not proxy_bypass(url.hostname)):
+        return
+    try:
+        socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)), _PATIENCE).close()
+    except OSError as error:
+        raise UseError(
+            f"{url.scheme}://{url.netloc} does not answer ({error}); start its server, or check the address"
+        ) from error
 
 
 def gigabytes_per_gpu(recipe: Recipe) -> float | None:
@@ -182,6 +252,7 @@ def gigabytes_per_gpu(recipe: Recipe) -> float | None:
 def _software(recipe: Recipe) -> Iterator[Missing]:
     if absent := [name for name in _EXTRA if find_spec(name) is None]:
         remedy = install_command("train") + ("" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12")
+        remedy += "; the repository's constraints-train.txt has tested versions"
         yield Missing(f"the extra train is not installed ({', '.join(absent)} not found)", remedy, planned=True)
     engine = recipe.machine.engine
     if engine != "hf_cpu" and find_spec(engine) is None:
