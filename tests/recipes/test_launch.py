@@ -123,6 +123,19 @@ class TestARun:
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
 
+    def test_processes_of_a_cluster_get_what_the_command_would_hand_down(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+        monkeypatch.setenv("OPENROUTER_API_KEY", "secret")
+        train(recipe_of(), tmp_path / "run", progress=Printed())
+        attempt = RunPaths(tmp_path / "run").attempts / "001"
+        command = json.loads((attempt / "command.json").read_text())
+        handed = dict(word.rpartition("env_vars.")[2].split("=", 1) for word in command if "runtime_env.env_vars." in word)
+        assert json.loads(handed["VERL_FILE_LOGGER_PATH"]) == str(attempt / "metrics.jsonl")
+        assert {"VERL_PLATFORM", "VERL_USE_EXTERNAL_MODULES", "PYTHONPATH"} <= handed.keys()
+        assert "secret" not in " ".join(command)  # keys are not written down
+
     def test_a_note_of_the_last_checkpoint_that_a_kill_left_empty_is_mended(self, tmp_path: Path) -> None:
         run = tmp_path / "run"
         train(recipe_of(), run, progress=Printed())

@@ -304,7 +304,7 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
 
 
 def _gpus() -> list[float]:
-    """Gigabytes of each GPU, by the driver's own tool."""
+    """Gigabytes of each GPU that this process may use, by the driver's own tool."""
     if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -312,7 +312,10 @@ def _gpus() -> list[float]:
         output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    return [float(line) / 1024 for line in output.split() if line.isdigit()]
+    memories = [float(line) / 1024 for line in output.split() if line.isdigit()]
+    if (chosen := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return memories
+    return [memories[int(one)] for one in chosen.split(",") if one.strip().isdigit() and int(one) < len(memories)]
 
 
 def _free_memory() -> float | None:
