@@ -297,9 +297,9 @@ class TestTheCommand:
         shipped = self.run("rlver_ppo_qwen2.5_7b", "--dry-run", "--variant", "shipped")
         assert "scenarios.train is" not in shipped.output
 
-    def test_a_set_of_the_environment_is_named_where_no_variant_ships_scenarios(self) -> None:
+    def test_the_sets_of_the_environment_are_named_where_no_variant_ships_scenarios(self) -> None:
         refused = self.run("ctc_grpo_tiny", "--allow-embedded", "--set", "scenarios.train=mine.jsonl")
-        assert "--set scenarios.train=train trains on scenarios that ship" in str(refused.exception)
+        assert "no file here and no set of eibench (test or train)" in str(refused.exception)
         assert not Path("runs").exists()
 
     @pytest.mark.parametrize("recipe", recipe_names())

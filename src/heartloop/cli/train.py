@@ -49,7 +49,7 @@ def train(
     """
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
-    from heartloop.training.plan import Missing, command_text, missing, plan_text, problems_text, split_that_ships
+    from heartloop.training.plan import Missing, checked_split, command_text, missing, plan_text, problems_text
     from heartloop.training.recipe import LAPTOP, read_recipe, recipe_names
     from heartloop.training.verl_config import RunPaths, environment_of, overrides
     from heartloop.validity.noise import noise_of
@@ -65,7 +65,7 @@ def train(
         raise typer.Exit(_train(chosen, run, calls, allow_embedded=allow_embedded))
     absent = missing(chosen, allow_embedded=allow_embedded)
     try:
-        split = split_that_ships(chosen)
+        split = checked_split(chosen)
     except (UseError, InputError) as error:
         split = None
         absent.insert(0, Missing("the scenarios cannot be used", str(error)))

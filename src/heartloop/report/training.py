@@ -90,13 +90,6 @@ class TrainingRun(NamedTuple):
     def total(self, name: str) -> float:
         return math.fsum(self.curve(name).values())
 
-    def held_out_files(self) -> dict[int, list[Path]]:
-        """Files with the held-out dialogues of the first and the last step that have some, in the order they were written."""
-        by_step: dict[int, list[Path]] = {}
-        for file in sorted(self.path.glob("transcripts/held_out-*.jsonl"), key=lambda file: file.stat().st_mtime):
-            by_step.setdefault(int(file.name.split("-")[1]), []).append(file)
-        return {step: by_step[step] for step in sorted({min(by_step), max(by_step)})} if by_step else {}
-
 
 class Arm(NamedTuple):
     name: str
@@ -384,7 +377,7 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
 
 
 class Pair(NamedTuple):
-    """One held-out scenario before and after training."""
+    """A held-out scenario at the first and at the last evaluation of a run, and by how many points its score rose."""
 
     change: float
     first: Transcript
@@ -392,21 +385,24 @@ class Pair(NamedTuple):
 
 
 def held_out_pairs(run: TrainingRun, name: str = "") -> list[Pair]:
-    """The scenarios that both ends of a run scored, from the largest loss to the largest gain.
+    """The scenarios that were scored at both ends, from the largest loss to the largest gain.
 
-    The dialogues' models are named by the step, after the `name` of the run if there are several; of a step that was made twice
-    the later counts. Every step plays with seeds of its own; here both have the recipe's, by which pages find the same scenario.
+    The dialogues' model is the step, after the `name` of the run if there are several; of a step made twice the later counts.
+    Every step plays with seeds of its own; here all have the recipe's, by which pages find the same scenario.
     """
-    ends: list[dict[tuple[str, str], Transcript]] = []
-    for step, files in run.held_out_files().items():
-        named = {"model": f"{name}/step {step}" if name else f"step {step}", "seed": run.recipe.get("seed", 0)}
-        played = [one.model_copy(update=named) for file in files for one in read_transcripts(file)]
-        ends.append({(one.scenario, one.fingerprint): one for one in played})
-    if len(ends) < 2:
+    steps: dict[int, dict[tuple[str, str], Transcript]] = {}
+    files = sorted(run.path.glob("transcripts/held_out-*.jsonl"), key=lambda file: file.stat().st_mtime)
+    numbers = [int(file.name.split("-")[1]) for file in files]
+    for step, file in zip(numbers, files, strict=True):
+        if step in (min(numbers), max(numbers)):
+            named = {"model": f"{name}step {step}", "seed": run.recipe.get("seed", 0)}
+            played = (one.model_copy(update=named) for one in read_transcripts(file) if one.scored)
+            steps.setdefault(step, {}).update({(one.scenario, one.fingerprint): one for one in played})
+    if len(steps) < 2:
         return []
-    first, last = ends
-    scored = [(points_of(first[key]), points_of(last[key]), key) for key in first if key in last]
-    pairs = [Pair(b - a, first[key], last[key]) for a, b, key in scored if a is not None and b is not None]
+    first, last = steps[min(numbers)], steps[max(numbers)]
+    both = [(one, last[key]) for key, one in first.items() if key in last]
+    pairs = [Pair((points_of(b) or 0.0) - (points_of(a) or 0.0), a, b) for a, b in both]
     return sorted(pairs, key=lambda pair: (pair.change, pair.first.scenario))
 
 
@@ -422,8 +418,7 @@ class TrainingPage:
 
     def __init__(self, runs: Sequence[TrainingRun], number: int = 1, measurements: int = 0) -> None:
         self.number = number
-        self.folder = measurements + number
-        """Number of the data folder with dialogues; those before it are of the report's `measurements`."""
+        self.folder = measurements + number  # of its dialogues' data, after those of the report's measurements
         self.runs = list(runs)
         self.arms = arms_of(runs)
         spec = runs[0].spec
@@ -470,48 +465,30 @@ class TrainingPage:
 
     @cached_property
     def _pairs(self) -> dict[Path, list[Pair]]:
-        several, names = len(self.runs) > 1, [run.name for run in self.runs]
-        labels = [name if names.count(name) == 1 else str(run.path) for run, name in zip(self.runs, names, strict=True)]
-        found = [
-            (run.path, held_out_pairs(run, label * several)) for run, label in zip(self.runs, labels, strict=True) if run.spec
-        ]
-        return {path: pairs for path, pairs in found if pairs}
+        found = {run.path: held_out_pairs(run, f"{run.path}/" if self.runs[1:] else "") for run in self.runs if run.spec}
+        return {path: pairs for path, pairs in found.items() if pairs}
 
     @cached_property
     def held_out(self) -> Page | None:
-        """The dialogues of both ends of all runs as an evaluation, whose models are the steps; `None` if none were written."""
-        dialogues = tuple(one for pairs in self._pairs.values() for pair in pairs for one in pair[1:])
-        if not dialogues:
+        """The dialogues of all pairs as an evaluation whose models are the steps; `None` if none were written."""
+        if not (dialogues := tuple(one for pairs in self._pairs.values() for pair in pairs for one in pair[1:])):
             return None
-        settings = {"options": _at(self.runs[0].recipe, "environment.options")}
-        measurement = Measurement((StoredRun(self.runs[0].path, settings, dialogues),), settings, dialogues)
-        return Page(measurement, score_card(dialogues, settings), self.folder)
+        run = StoredRun(self.runs[0].path, {"options": _at(self.runs[0].recipe, "environment.options")}, dialogues)
+        return Page(Measurement((run,), run.settings, dialogues), score_card(dialogues, run.settings), self.folder)
 
     @property
-    def examples(self) -> list[tuple[str, str, list[tuple[str, Pair, list[str]]]]]:
-        """By arm its name, in words how many scenarios gained, and the pairs to show with the addresses of their dialogues.
+    def examples(self) -> list[tuple[str, list[Pair], list[tuple[str, Pair, str]]]]:
+        """By arm its name, the pairs of its first run that has any, and those to show, with the addresses of their dialogues.
 
-        They are of the arm's first run that has any: the largest gain, the median (of an even number the lower) and the largest
-        loss.
+        They are the best, the median (of an even number the lower) and the worst change.
         """
-        if self.held_out is None:
-            return []
-        addresses = {id(one): address for one, address in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
         shown = []
         for arm in self.arms:
-            run = next((run for run in arm.runs if run.path in self._pairs), None)
-            if run is None:
-                continue
-            pairs = self._pairs[run.path]
-            gained, lost = sum(pair.change > 0 for pair in pairs), sum(pair.change < 0 for pair in pairs)
-            words = f"{amount(len(pairs), 'held-out scenario')} at {pairs[0].first.model} and {pairs[0].last.model}"
-            names = {
-                "Largest gain" if pairs[-1].change > 0 else "Smallest loss": pairs[-1],
-                "Median change": pairs[(len(pairs) - 1) // 2],
-                "Largest loss" if pairs[0].change < 0 else "Smallest gain": pairs[0],
-            }
-            chosen = [(name, pair, [addresses[id(one)] for one in pair[1:]]) for name, pair in names.items()]
-            shown.append((arm.name, f"{words}: {gained} gained, {lost} lost.", chosen))
+            if self.held_out and (pairs := next((self._pairs[run.path] for run in arm.runs if run.path in self._pairs), None)):
+                address = {id(one): id_ for one, id_ in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
+                chosen = {"Best": pairs[-1], "Median": pairs[(len(pairs) - 1) // 2], "Worst": pairs[0]}
+                both = [(name, pair, f"{address[id(pair.first)]} {address[id(pair.last)]}") for name, pair in chosen.items()]
+                shown.append((arm.name, pairs, both))
         return shown
 
     @property

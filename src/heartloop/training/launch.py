@@ -28,7 +28,7 @@ from heartloop.models.budget import load_prices
 from heartloop.models.local import is_local
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, step_line
-from heartloop.training.plan import missing, split_that_ships
+from heartloop.training.plan import checked_split, missing
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.spending import SharedMeter
 from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, write_data
@@ -69,7 +69,7 @@ def train(
     """
     if stops := [item for item in missing(recipe, allow_embedded=allow_embedded) if item.stops]:
         raise UseError("cannot train: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
-    split = split_that_ships(recipe)
+    split = checked_split(recipe)
     paths = RunPaths(run.resolve())
     prices = load_prices(calls.prices)
     if recipe.watching.prices is not None:

@@ -1,7 +1,4 @@
-"""What a recipe will do and what this machine lacks for it. No engine is loaded and no call is made, so it runs anywhere.
-
-The network is used for one connection to the user simulator's address, to see that something listens there.
-"""
+"""What a recipe will do and what this machine lacks for it. It loads no engine and calls no model, so it runs anywhere."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,48 +161,32 @@ def problems_text(absent: Sequence[Missing], width: int) -> str:
     """The items in lines of at most `width` characters, where words allow it."""
     stops = sum(item.stops for item in absent)
     head = f"{amount(stops, 'problem')} to solve before it can start here:" if stops else "Nothing prevents the start here."
-    texts = [f"{item.what}: {item.remedy}{'' if item.stops else ' (it can start without)'}" for item in absent]
-    wrapper = textwrap.TextWrapper(
-        width, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join([head, *(line for text in texts for line in wrapper.wrap(text))])
+    texts = [f"- {item.what}: {item.remedy}{'' if item.stops else ' (it can start without)'}" for item in absent]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join([head, *map(wrapper.fill, texts)])
 
 
-def split_that_ships(recipe: Recipe) -> Split:
-    """`split_of`, whose error names the variant or the set with scenarios that ship and would start."""
+def checked_split(recipe: Recipe) -> Split:
+    """`split_of`, whose error names the variant with scenarios that ship and suffice, where the recipe has one."""
     spec, sets = recipe.environment.spec, recipe.scenarios
     try:
         for name, source in (("train", sets.train), ("held_out", sets.held_out)):
             if source not in spec.scenarios.sets and not Path(source).exists():
-                known = " or ".join(spec.scenarios.sets) or "none that ships"
-                raise UseError(f"scenarios.{name} is {source!r}, which is no file here and no set of {spec.name} ({known})")
+                known = " or ".join(spec.scenarios.sets) or "none ships"
+                raise UseError(f"scenarios.{name} is {source!r}: no file here and no set of {spec.name} ({known})")
         return split_of(recipe)
     except (UseError, InputError) as error:
-        flags = next((flags for flags, other in _with_shipped_scenarios(recipe) if _splits(other)), "")
-        remedy = f"{flags} trains on scenarios that ship" if flags else "see docs/training.md"
-        raise type(error)(f"{error}; {remedy}, or give a file: --set scenarios.train=FILE") from error
+        ships = "".join(f"--variant {name} trains on scenarios that ship, or " for name in _variants_that_ship(recipe))
+        raise type(error)(f"{error}; {ships}give a set or a file: --set scenarios.train=...") from error
 
 
-def _with_shipped_scenarios(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
-    """The recipe with the scenarios of its variants that change nothing else, then with a set of the environment."""
-    given = recipe.scenarios.model_dump()
-    for variant, changes in recipe.variants.items():
-        if "scenarios.train" in changes and all(name.startswith("scenarios.") for name in changes):
-            chosen = given | {name.removeprefix("scenarios."): value for name, value in changes.items()}
-            yield f"--variant {variant}", recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(chosen)})
-    held_out = recipe.scenarios.held_out
-    for name in sorted(recipe.environment.spec.scenarios.sets, key=lambda name: name == held_out):
-        chosen = {"train": name, **({"held_out_share": 0.2} if name == held_out else {})}
-        flags = " ".join(f"--set scenarios.{key}={value}" for key, value in chosen.items())
-        yield flags, recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(given | chosen)})
-
-
-def _splits(recipe: Recipe) -> bool:
-    try:
-        split_of(recipe)
-    except (UseError, InputError):
-        return False
-    return True
+def _variants_that_ship(recipe: Recipe) -> Iterator[str]:
+    for name, changes in recipe.variants.items():
+        if "scenarios.train" in changes and all(key.startswith("scenarios.") for key in changes):
+            chosen = recipe.scenarios.model_dump() | {key.removeprefix("scenarios."): value for key, value in changes.items()}
+            with suppress(UseError, InputError):
+                split_of(recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(chosen)}))
+                yield name
 
 
 def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
@@ -224,7 +206,7 @@ def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
 
 
 def _connect(user: object) -> None:
-    """Raises `UseError` where nothing listens at the address of an endpoint; a proxy is not asked."""
+    """Raises `UseError` where nothing listens at the address of an endpoint. It is not tried through a proxy."""
     url = urlsplit(user.address) if isinstance(user, EndpointChat) else None
     if url is None or url.hostname is None or (url.scheme in getproxies() and not proxy_bypass(url.hostname)):
         return
