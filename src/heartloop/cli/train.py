@@ -108,7 +108,7 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool
     checkpoint = RunPaths(run).checkpoint(ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
-    typer.echo(f"See its curves: heartloop report {run}")
+    typer.echo(f"See its curves and dialogues: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0
 
 
