@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,13 +89,14 @@ def loop_of(
 
 
 async def roll(
-    config: Any, client: FakeClient, *loop: Any, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3
-) -> list[list[Any]]:
+    config: Any, client: FakeClient, *loop: Any, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3,
+    split: str = "train",
+) -> list[list[Any]]:  # fmt: skip
     return await asyncio.gather(
         *[
             loop_of(config, client, *loop).run(
-                dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5}, uid=f"u{i}", session_id=k,
-                global_steps=step, raw_prompt=[], index=i,
+                dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5, "split": split}, uid=f"u{i}",
+                session_id=k, global_steps=step, raw_prompt=[], index=i,
             )
             for i, scenario in enumerate(scenario_ids or SCENARIOS[:2])
             for k in range(rollouts)
@@ -154,6 +156,13 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     first = next(t for t in transcripts if (t.scenario, t.repeat) == (about["scenario"], rollout))
     assert about["said"] == [turn.reply for turn in first.turns]
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
+
+
+async def test_dialogues_of_every_held_out_evaluation_are_written_and_those_of_some_steps(config: Any, tmp_path: Path) -> None:
+    recipe = [*EIBENCH, "watching.transcripts_every=20"]
+    for split in ("train", "held_out"):
+        await roll(config, FakeClient(), recipe, tmp_path, rollouts=1, split=split)
+    assert {name.rpartition("-")[0] for name in os.listdir(tmp_path)} == {"held_out-000003"}
 
 
 def _transcripts(folder: Path) -> list[Transcript]:
