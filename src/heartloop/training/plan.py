@@ -238,7 +238,7 @@ def _software(recipe: Recipe) -> Iterator[Missing]:
         yield Missing(f"the extra train is not installed ({', '.join(absent)} not found)", remedy, planned=True)
     engine = recipe.machine.engine
     if engine != "hf_cpu" and find_spec(engine) is None:
-        yield Missing(f"the engine {engine} is not installed", f"pip install {engine} as verl's documentation says for your GPU")
+        yield Missing(f"the engine {engine} is not installed", "docs/training.md (Packages) has the commands")
     if recipe.machine.flash_attention and find_spec("flash_attn") is None:
         yield Missing("flash-attn is not installed", "install it, or --set machine.flash_attention=false")
     for logger in recipe.watching.loggers:
