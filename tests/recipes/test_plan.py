@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -129,6 +130,10 @@ class TestScenarios:
         assert (first["extra_info"]["split"], first["extra_info"]["seed"], first["agent_name"]) == ("held_out", 3, "heartloop")
 
 
+CONNECT = plan._connect
+"""The connection itself, which a machine with everything on it does not try."""
+
+
 class TestMissing:
     @pytest.fixture
     def bare(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -144,6 +149,7 @@ class TestMissing:
     def full(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A machine with everything on it."""
         monkeypatch.setattr(plan, "find_spec", lambda name: object())
+        monkeypatch.setattr(plan, "_connect", lambda user: None)
         monkeypatch.setattr(plan, "_gpus", lambda: [80.0] * 8)
         monkeypatch.setattr(plan, "_free_memory", lambda: 64.0)
         monkeypatch.setenv("OPENROUTER_API_KEY", "something")
@@ -207,6 +213,18 @@ class TestMissing:
         monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
         (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[setting]), allow_embedded=True)
         assert said in f"{found.what} {found.remedy}"
+        assert found.stops
+
+    @pytest.mark.usefixtures("full")
+    def test_a_user_simulator_whose_address_is_silent_stops_the_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plan, "_connect", CONNECT)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            monkeypatch.setenv("VLLM_BASE_URL", f"http://127.0.0.1:{port}/v1")
+            recipe = read_recipe("rlver_grpo_tiny", settings=["dialogue.user=vllm/qwen"])
+            assert missing(recipe) == []
+        (found,) = missing(recipe)
+        assert f"http://127.0.0.1:{port} does not answer" in found.remedy
         assert found.stops
 
     @pytest.mark.usefixtures("full")

@@ -100,7 +100,8 @@ def write_site(
     if comparison is not None and pages:
         compared = comparison_page(comparison, pages, min_difference)
         written.append((COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
-    trained = pages_of([run for run in found if isinstance(run, TrainingRun)])
+    trained = pages_of([run for run in found if isinstance(run, TrainingRun)], len(pages))
+    with_dialogues = [*pages, *(course.held_out for course in trained if course.held_out)]
     written += _other_pages(pages, trained, [run for measurement in measurements for run in measurement.runs])
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
@@ -114,12 +115,12 @@ def write_site(
     )
     with reported(f"write the report to {out}", "choose a folder that can be written"):
         copy_assets(out / "assets", _STATIC)
-        for page in pages:
+        for page in with_dialogues:
             for ending in ("js", "css"):
                 if file := page.panel.file(f"panel.{ending}"):
                     (out / "assets" / f"{page.environment}.{ending}").write_bytes(file.read_bytes())
-        _remove_stale(out, len(pages), {name for name, *_ in written})
-        for page in pages:
+        _remove_stale(out, len(pages) + len(trained), {name for name, *_ in written})
+        for page in with_dialogues:
             _write_data(out / "data" / str(page.number), page)
         for name, template, _, shown in written:
             html = templates().get_template(template).render(site=site._replace(here=name), **shown)

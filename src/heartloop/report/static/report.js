@@ -45,6 +45,10 @@
     return (await chunk(row.chunk))[row.place];
   }
 
+  function named(address) {
+    return rows.find((candidate) => candidate.address === address);
+  }
+
   function stopWords(stop) {
     const option = document.querySelector('#filters [name="stop"] option[value="' + stop + '"]');
     return option ? option.textContent : stop;
@@ -66,6 +70,10 @@
     });
     heartloop.rows = rows;
     heartloop.listing = listing;
+    for (const box of document.querySelectorAll("[data-dialogues]")) {
+      const shown = box.dataset.dialogues.split(" ").map(named);
+      filled(shown.length > 1 ? pairOf : bodyOf, ...shown).then((body) => box.replaceChildren(body));
+    }
     const form = document.getElementById("filters");
     if (!form) return;
     value.models.forEach((name, i) => form.elements.model.append(new Option(name, i)));
@@ -245,7 +253,6 @@
 
   function follow() {
     const { name, values } = heartloop.place();
-    const named = (address) => rows.find((candidate) => candidate.address === address);
     const row = named(name);
     const pair = name === "pair" ? [named(values.get("a")), named(values.get("b"))] : [];
     const sheet = document.getElementById("sheet");
