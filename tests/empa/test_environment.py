@@ -35,6 +35,7 @@ from heartloop.environments.training import Returns
 
 CASES = load_scenarios("cases")
 CASE = CASES[0]
+LEAST = MIN_TURNS["released"]
 
 
 def levels(**given: int) -> dict[str, int]:
@@ -106,15 +107,30 @@ class TestStates:
 
 class TestEnds:
     @pytest.mark.parametrize(("form", "stop"), [(GOOD, "success"), (BAD, "failure")], ids=["success", "failure"])
-    async def test_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
+    async def test_in_released_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
         transcript = await played(Fixed(form))
-        assert (transcript.stop, len(transcript.turns)) == (stop, MIN_TURNS)
-        assert transcript.turns[-1].message == f"line {MIN_TURNS - 1}"
+        assert (transcript.stop, len(transcript.turns)) == (stop, LEAST)
+        assert transcript.turns[-1].message == f"line {LEAST - 1}"
+
+    async def test_in_paper_success_comes_when_it_is_reached_and_nothing_is_a_failure(self) -> None:
+        """Points of 2 on every axis that still lacks: success once the energy is above |P_0|, as the mean cosine is above 0.5."""
+        at, total, forms = list(CASE.start), 0.0, []
+        while total <= CASE.distance:
+            step = [2 if x < 0 else 0 for x in at]
+            total -= sum(v * x for v, x in zip(step, at, strict=True)) / math.hypot(*at)
+            at = [x + v for x, v in zip(at, step, strict=True)]
+            forms.append(levels(**dict(zip("CAP", step, strict=True))))
+        transcript = await played(Fixed(*forms), preset="paper")
+        assert (transcript.stop, len(transcript.turns)) == ("success", len(forms))
+        early = await played(Fixed(NOTHING, acts=(Act("end"),)), preset="paper")
+        assert (early.stop, len(early.turns)) == ("goodbye", 1)
+        harm = await played(Fixed(BAD), preset="paper")
+        assert (harm.stop, len(harm.turns)) == ("turn_limit", 45)
 
     async def test_the_directors_end_is_a_goodbye_and_before_turn_12_a_failure_of_the_director(self) -> None:
-        user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))
+        user = Fixed(NOTHING, acts=(*[Act("wait")] * (LEAST - 1), Act("end")))
         transcript = await played(user)
-        assert (transcript.stop, len(transcript.turns)) == ("goodbye", MIN_TURNS)
+        assert (transcript.stop, len(transcript.turns)) == ("goodbye", LEAST)
         assert user.views["speak"][-1].ending == "goodbye"
         early = await played(Fixed(NOTHING, acts=(Act("end"),)))
         assert (early.stop, early.score) == ("failed", None)
@@ -168,8 +184,8 @@ class TestDirector:
     )
     def test_only_the_fixed_set_in_the_order_of_the_story(self, act: Act, released: int, problem: str) -> None:
         stages = ["opening", *(f"stage {n}" for n in (1, 2, 3, 4))]
-        assert problem in (call_problem(act, released=stages[: released + 1], turns=3) or "")
-        assert call_problem(Act("reveal_stage", "epilogue"), released=stages, turns=3) is None
+        assert problem in (call_problem(act, released=stages[: released + 1], turns=3, preset="released") or "")
+        assert call_problem(Act("reveal_stage", "epilogue"), released=stages, turns=3, preset="released") is None
 
 
 class TestWhoseFailure:
@@ -230,7 +246,8 @@ class TestRescore:
         assert {call.turn for call in found.calls} == set(range(12))
 
     async def test_a_failure_stays_one_and_an_unscored_dialogue_unscored(self) -> None:
-        assert rescored(await played(Fixed(BAD)), EmpaOptions(preset="paper", max_turns=45)).stop == "failure"
+        failed = await played(Fixed(BAD))
+        assert rescored(rescored(failed, EmpaOptions(preset="paper")), EmpaOptions()).stop == failed.stop == "failure"
         stored = await played(Fixed(GOOD, breaks="direct"))
         found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
         assert (found.score, found.stop, found.failure) == (None, "failed", stored.failure)
@@ -433,9 +450,9 @@ class TestTheDirectorAndThePerson:
 
     @pytest.mark.parametrize(("good", "stop"), [(True, "turn_limit"), (False, "goodbye")])
     async def test_end_waits_for_the_story_unless_nothing_does_good(self, good: bool, stop: str) -> None:
-        calls = [*[call()] * (MIN_TURNS - 1), call("end"), call()]
+        calls = [*[call()] * (LEAST - 1), call("end"), call()]
         judge = [form(C=1)] if good else [form()]
-        transcript = await asked_models(roles(director=calls, judge=judge), turns=MIN_TURNS + 1)
+        transcript = await asked_models(roles(director=calls, judge=judge), turns=LEAST + 1)
         assert transcript.stop == stop
         assert transcript.counts.get("re-asks", 0) == good
 

@@ -176,7 +176,7 @@ class TestUnjudged:
         assert row.theirs.indices.energy == pytest.approx(row.ours.indices.energy)
 
     def test_a_level_that_is_missing_is_zero_and_the_turn_stays_judged(self, tmp_path: Path) -> None:
-        """The authors count a level that the judge left out, or gave another name, as 0; turn 1 then has C.Prog 1 and A.Prog 0."""
+        """The authors count a level that the judge left out, or gave another name, as 0."""
         record = result([{"C": 1}, *FORMS[1:]])
         analysis = record["epj"]["trajectory"][1]["mdep_analysis"]
         analysis["A_Prog_level"] = None

@@ -153,7 +153,7 @@ def decide(view: EmpaView) -> Act:
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
     good = int((energy[-waited:] > 0).sum())
     stuck = len(energy) >= STUCK and float(energy[-STUCK:].sum()) <= 0.0
-    if view.turn + 1 >= MIN_TURNS and len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all()):
+    if view.turn + 1 >= MIN_TURNS[view.preset] and len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all()):
         return Act("end", reason=f"nothing did good in {QUIET} windows")
     stage = next((source for source in STAGES if source not in released), None)
     memory = next((source for source in MEMORIES if source not in released), None)

@@ -1,8 +1,8 @@
 """EMPA: options, rules of a dialogue, score, rewards, and the spec (EMPA section 3.3, Algorithm 2).
 
 After each window of `window` replies (the paper's K) the judge gives its levels and, unless the dialogue ends, the director makes
-one call. The last reply is always judged, in a shorter window if necessary (ours). Only the turn limit ends a dialogue before
-turn 12. The IEDR form is filled once and stored in the scenario.
+one call. The last reply is always judged, in a shorter window if necessary (ours). In `released` only the turn limit ends a
+dialogue before turn 12. The IEDR form is filled once and stored in the scenario.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from heartloop.environments.training import Returns, Training, rewards_by_turn, 
 
 VARIANTS = ("plain",)
 
-MAX_TURNS, MIN_TURNS = 45, 12
+MAX_TURNS = 45
+MIN_TURNS: Mapping[str, int] = {"released": 12, "paper": 1}
+"""Replies before which only the turn limit ends a dialogue: the released code's twelve; the paper prints no least number."""
 
 
 class EmpaOptions(Options):
@@ -84,7 +86,7 @@ def releases(act: Act) -> bool:
     return act.function in ("reveal_stage", "reveal_memory")
 
 
-def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
+def call_problem(act: Act, *, released: Sequence[str], turns: int, preset: str) -> str | None:
     """Why a call is invalid after this number of policy replies: stages come in order, and no source twice."""
     if act.function not in FUNCTIONS:
         return f"there is no function {act.function!r}; expected one of {', '.join(FUNCTIONS)}"
@@ -98,8 +100,8 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     earlier = STAGES[: STAGES.index(act.argument)] if act.function == "reveal_stage" else ()
     if missing := [stage for stage in earlier if stage not in released]:
         return f"{act.argument!r} would be told before {missing[0]!r}; the pieces of the story come in order"
-    if act.function == "end" and turns < MIN_TURNS:
-        return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
+    if act.function == "end" and turns < MIN_TURNS[preset]:
+        return f"nothing ends before {MIN_TURNS[preset]} replies, and there were {turns}"
     return None
 
 
@@ -206,7 +208,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         if stop is None:
             view = self._view()
             act = await answered("director", user.direct(view, self._log))
-            if problem := call_problem(act, released=view.released, turns=turns):
+            if problem := call_problem(act, released=view.released, turns=turns, preset=view.preset):
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
@@ -254,11 +256,11 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
 
 def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
     """Success or failure of a dialogue after `turns` replies; `None` if neither, or before `MIN_TURNS` replies."""
-    if turns < MIN_TURNS:
+    if turns < MIN_TURNS[preset]:
         return None
     if reached(path, preset=preset).reached:
         return "success"
-    return "failure" if failure(path).detected else None
+    return "failure" if failure(path, preset=preset).detected else None
 
 
 def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:

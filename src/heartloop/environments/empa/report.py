@@ -99,7 +99,7 @@ def measured(place: int, dialogue: Transcript) -> Measured | None:
         score = composed(indices_of(path, preset=preset))
     except InputError:
         return None
-    return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path))
+    return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path, preset=preset))
 
 
 Member = tuple[int, ModelRow, Sequence[Measured]]  # its colour number, its row, and the dialogues behind its score

@@ -171,9 +171,9 @@ class EmpaLLMUser:
 
         def check(call: _Call) -> str | None:
             left = [source for source in SOURCES if source not in released]
-            if call.act.function == "end" and left and not quiet and view.turn + 1 >= MIN_TURNS:
+            if call.act.function == "end" and left and not quiet and view.turn + 1 >= MIN_TURNS[view.preset]:
                 return f"the talk does not end while {', '.join(left)} can still come up"
-            return call_problem(call.act, released=released, turns=view.turn + 1)
+            return call_problem(call.act, released=released, turns=view.turn + 1, preset=view.preset)
 
         levels = view.judgements[-1].levels
         start, state = (", ".join(map("{} {:+g}".format, AXES, view.path.position[n])) for n in (0, -1))
@@ -226,7 +226,7 @@ class EmpaLLMUser:
                 "memories": ", ".join(MEMORIES),
                 "focus_holds": str(_FOCUS_HOLDS),
                 "quiet": str(QUIET),
-                "min_turns": str(MIN_TURNS),
+                "min_turns": str(MIN_TURNS[view.preset]),
                 "max_turns": str(view.max_turns),
             }
         return self._prompts[name].fill(**blanks)
