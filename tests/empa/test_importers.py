@@ -120,6 +120,7 @@ class TestReading:
         assert [turn.reply for turn in transcript.turns] == [f"第{n}次回答。" for n in (1, 2, 3, 4)]
         assert [turn.message for turn in transcript.turns] == ["第1句话。", "第2句话。", "第3句话。", None]
         assert transcript.start == dict(zip("CAP", map(float, START), strict=True))
+        assert (transcript.facts["axis"], transcript.facts["difficulty"]) == ("A", "easy")  # |P_0| is 19
         assert transcript.turns[0].state == {"C": -9, "A": -12, "P": -6}
         assert transcript.turns[3].change == {"C": -4, "A": 0, "P": -5}
         assert transcript.turns[0].evidence["quotes"] == {"C.Prog": "回答", "A.Prog": "回答"}

@@ -33,7 +33,6 @@ from heartloop.environments.empa.scoring import (
     epmq,
     form_keys,
     reached,
-    shares_of,
     trace,
 )  # fmt: skip
 from heartloop.environments.importing import Imported, Importer
@@ -237,7 +236,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
         turns.append(Turn(index=number - 1, reply=reply, silent=not (missing or reply.strip()), message=message, **judged))
-    dialogue, shares = Case(p0, forms), shares_of(p0)
+    dialogue = Case(p0, forms)
     transcript = Transcript(
         environment="empa",
         scenario=result.script_id,
@@ -248,7 +247,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
-            "axis": max(shares, key=shares.__getitem__),
+            "axis": min(start, key=start.__getitem__),  # in points, as in the authors' list of cases; our scenarios go by shares
             "difficulty": difficulty_of(float(np.linalg.norm(p0))),
             "title": result.script_id,
             "person": result.script_id,
