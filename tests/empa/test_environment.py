@@ -13,7 +13,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
@@ -25,7 +25,7 @@ from heartloop.environments.empa.environment import (
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import epmq, form_keys, trace
+from heartloop.environments.empa.scoring import DEFICIT_POINTS, epmq, form_keys, trace
 from heartloop.environments.empa.stored import rescored
 from heartloop.environments.empa.users import EmpaLLMUser
 from heartloop.environments.episode import CallLog, play
@@ -326,9 +326,10 @@ def roles(**answers: list[str]) -> ScriptedChat:
 
     def answer(messages: Any) -> str:
         head = messages[0].content
-        role = "judge" if "You are the judge" in head else "director" if "You direct the" in head else "person"
+        heads = {"You are the judge": "judge", "You direct the": "director", "You say what this person lacks": "deficit"}
+        role = next((name for words, name in heads.items() if words in head), "person")
         number = used[role] = used.get(role, -1) + 1
-        mine = answers.get(role, [{"judge": form(C=1), "director": call(), "person": speech()}[role]])
+        mine = answers.get(role) or [{"judge": form(C=1), "director": call(), "person": speech()}[role]]
         return mine[min(number, len(mine) - 1)]
 
     return ScriptedChat(answer, name="sim")
@@ -439,6 +440,51 @@ class TestTheJudge:
         assert mark["level"]["enum"] == [-2, -1, 1, 2]
         assert mark["quote"]["enum"] == [REPLY]
         assert mark["reason"]["minLength"] == 1
+
+
+def deficit_form(quote: str = CASE.topic, **levels: int) -> str:
+    """An IEDR form: `C1=2` is level 2 of C.1, with the quote; the rest is 0."""
+    given = {name: levels.get(name.replace(".", ""), 0) for name in DEFICIT_POINTS}
+    ratings = [{"indicator": x, "quote": quote if level else "", "reason": "r", "level": level} for x, level in given.items()]
+    return json.dumps({"ratings": ratings})
+
+
+class TestTheInitialDeficit:
+    async def judged(self, *answers: str, **options: Any) -> Transcript:
+        user = EmpaLLMUser(roles(deficit=list(answers)))
+        replies = ScriptedChat([REPLY], cycle=True)
+        return await play(Empa([CASE], user, deficit="judged", max_turns=2, **options), CASE.id, replies, seed=100)
+
+    async def test_the_judge_fills_the_form_before_the_first_message(self) -> None:
+        """C.1 at 2 is 4 points, A.2 at 3 is 12, P.3 at 1 is 3: |P_0| is 13; progress of 1 on C has the energy 4/13."""
+        transcript = await self.judged(deficit_form(C1=2, A2=3, P3=1))
+        assert transcript.start == {"C": -4, "A": -12, "P": -3}
+        assert transcript.turns[0].evidence["energy"] == pytest.approx(4 / 13, abs=1e-4)
+        assert [one.role for one in transcript.calls if one.purpose == "iedr"] == ["judge"]
+        assert (transcript.facts["deficit"], "iedr" in transcript.prompts) == ("judged", True)
+
+    @pytest.mark.parametrize(
+        "wrong", [deficit_form("words that are not there", C1=1), deficit_form(), deficit_form(C1=1).replace('"C.2"', '"C.1"')]
+    )
+    async def test_a_form_that_is_wrong_is_asked_again_and_then_leaves_the_dialogue_unscored(self, wrong: str) -> None:
+        assert (await self.judged(wrong, deficit_form(A2=1))).counts["re-asks"] == 1
+        failed = await self.judged(wrong)
+        assert (failed.stop, failed.score, failed.failure and failed.failure.role) == ("failed", None, "judge")
+
+    async def test_rescoring_and_another_judge_keep_it(self) -> None:
+        transcript = await self.judged(deficit_form(C1=2, A2=3, P3=1))
+        options = EMPA.read_options({"preset": "released", "deficit": "judged", "max_turns": 2})
+        again = await rejudged(EMPA, transcript, CASE, Fixed(levels(C=2)), options)
+        assert again.start == transcript.start
+        assert rescored(transcript, EmpaOptions(preset="paper")).turns[0].state == {"C": -3, "A": -12, "P": -3}
+
+    async def test_by_default_nothing_is_asked_and_an_embedded_judge_is_refused(self) -> None:
+        model = roles()
+        transcript = await asked_models(model)
+        assert asked_of(model, "judge")[0] == model.asked[0]
+        assert "deficit" not in transcript.facts
+        with pytest.raises(UseError, match="the embedded judge fills no IEDR form"):
+            Empa([CASE], EMPA.players(), deficit="judged")
 
 
 class TestTheDirectorAndThePerson:

@@ -2,19 +2,19 @@
 
 After each window of `window` replies (the paper's K) the judge gives its levels and, unless the dialogue ends, the director makes
 one call. The last reply is always judged, in a shorter window if necessary (ours). In `released` only the turn limit ends a
-dialogue before turn 12. The IEDR form is filled once and stored in the scenario.
+dialogue before turn 12. P_0 comes from the IEDR form of the scenario, or from one that the judge fills before the dialogue.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.empa.scenario import SCENARIOS, SOURCES, EmpaBrief
@@ -39,6 +39,7 @@ from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 VARIANTS = ("plain",)
+DEFICITS = ("scenario", "judged")
 
 MAX_TURNS = 45
 MIN_TURNS: Mapping[str, int] = {"released": 12, "paper": 1}
@@ -56,6 +57,8 @@ class EmpaOptions(Options):
     """Maximum number of policy replies."""
     window: int = option(1, ge=1, paper="1 (K)")
     """Policy replies between two judgements."""
+    deficit: str = option(DEFICITS[0], choices=DEFICITS)
+    """Initial deficit P_0: by the scenario's IEDR form, or by a form that the judge, a model, fills before the dialogue."""
     to_the_end: bool = option(False)
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
@@ -151,10 +154,24 @@ class EmpaUser(Player, Protocol):
     async def direct(self, view: EmpaView, log: CallLog) -> Act: ...
 
 
+@runtime_checkable
+class DeficitJudge(Protocol):
+    """An `EmpaUser` whose judge also fills the IEDR form, for `deficit=judged` (EMPA Algorithm 2, line 4)."""
+
+    async def rate(self, view: EmpaView, log: CallLog) -> Sequence[float]:
+        """P_0, before the first message."""
+
+
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
     name = "empa"
     options_type = EmpaOptions
     policy = load_prompt(__package__, "policy")
+    iedr = load_prompt(__package__, "iedr")
+
+    def __init__(self, scenarios: Sequence[EmpaBrief], user: EmpaUser, **options: Any) -> None:
+        super().__init__(scenarios, user, **options)
+        if self.options.deficit == "judged" and not isinstance(user, DeficitJudge):
+            raise UseError("deficit is judged, but the embedded judge fills no IEDR form; name a model with --judge or --user")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
         return EmpaEpisode(self, self.scenario(scenario_id), seed)
@@ -170,7 +187,12 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
             "tags": " ".join(scenario.tags),
             "window": str(self.options.window),
         }
-        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
+        prompts = [self.policy]
+        if self.options.deficit == "judged":
+            facts["deficit"] = "judged"
+            prompts.append(self.iedr)
+        hashes = {prompt.name: prompt.hash for prompt in prompts}
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts=hashes)
 
 
 class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
@@ -181,6 +203,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         self._acts: list[Act] = []
         self._judgements: list[Judgement] = []
         self._judged_until = 0
+        self._p0: Sequence[float] = scenario.start
         self._path = trace(self._dialogue(), preset=environment.options.preset)
 
     @property
@@ -188,6 +211,10 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         return self._environment.policy.text
 
     async def open(self) -> str:
+        user = self._environment.user
+        if self._environment.options.deficit == "judged" and isinstance(user, DeficitJudge):
+            self._p0 = await answered("judge", user.rate(self._view(), self._log))
+            self._path = trace(self._dialogue(), preset=self._environment.options.preset)
         self._said.append(self._scenario.opening)
         return self._scenario.opening
 
@@ -235,7 +262,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         return message
 
     def _dialogue(self) -> Case:
-        return Case(self._scenario.start, [judgement.levels for judgement in self._judgements])
+        return Case(self._p0, [judgement.levels for judgement in self._judgements])
 
     def _view(self, ending: StopReason | None = None) -> EmpaView:
         return EmpaView(
