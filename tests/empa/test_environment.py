@@ -280,9 +280,9 @@ async def embedded_dialogue(max_turns: int = 3, *, window: int = 1, replies: tup
     return await play(environment, cases[0].id, ScriptedChat([*replies] * max_turns), seed=7)
 
 
-def returns(transcript: Transcript) -> Returns:
+def returns(transcript: Transcript, **options: Any) -> Returns:
     assert EMPA.training is not None
-    return EMPA.training.returns(transcript, EMPA.read_options({}))
+    return EMPA.training.returns(transcript, EMPA.read_options(options))
 
 
 async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
@@ -294,6 +294,18 @@ async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
     assert returns(case.model_copy(update={"stop": "success"})).outcome == 1.0
     # 45 windows that go back as far as a form can say
     assert found.worst_turns == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / deficit)
+
+
+async def test_a_window_with_stagnation_or_regression_is_penalised() -> None:
+    """From (-18, -14, -12) five windows of nothing: stagnation at the fifth. Then -2 on C: |P| grows from 25.8 by 1.4 and more,
+    which is a spread of 0.6 over five, and the sixth of them is the sixth negative window in eight: regression.
+    """
+    steps = [NOTHING] * 5 + [levels(C=-1)] * 6
+    case = await played(Fixed(*steps), max_turns=len(steps), to_the_end=True)
+    plain, penalised = returns(case).process, returns(case, penalty=0.1).process
+    taken = [round((a - b) / 0.1) for a, b in zip(plain, penalised, strict=True)]
+    assert taken == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
+    assert returns(case, penalty=0.1).worst_turns == pytest.approx(returns(case).worst_turns - 45 * 0.2)
 
 
 async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:

@@ -59,6 +59,8 @@ class EmpaOptions(Options):
     """Policy replies between two judgements."""
     deficit: str = option(DEFICITS[0], choices=DEFICITS)
     """Initial deficit P_0: by the scenario's IEDR form, or by a form that the judge, a model, fills before the dialogue."""
+    penalty: float = option(0.0, affects="score", ge=0, allow_inf_nan=False, paper="not printed (Eq. 1)")
+    """In training, taken from the reward of a window with stagnation, and again from one with regression."""
     to_the_end: bool = option(False)
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
@@ -363,18 +365,23 @@ _SCALE = Scale(
 
 
 def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
-    """Rewards for training (ours: no paper trained in EMPA): success, and the energy of each window over |P_0|.
+    """Rewards for training: success, and r_t of each window: its energy over |P_0| less the penalties (EMPA Eq. 1).
 
-    The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have.
+    Division and size of the penalties are ours (the paper trains nothing); stagnation and regression are the released code's, in
+    both presets. The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have and both penalties.
     """
     score_of(transcript)
-    deficit = float(np.linalg.norm(list(transcript.start.values())))
+    path = trace(judged_dialogue(transcript), preset=transcript.preset)
+    deficit = float(path.distance[0])
+    signs = (failure(path.until(n + 1), preset="released") for n in range(len(path.energy)))
+    penalties = [options.penalty * (bool(one.stagnation) + bool(one.regression)) for one in signs]
+    rewards = [reward / deficit - taken for reward, taken in zip(transcript.rewards, penalties, strict=True)]
     worst = increment({key: min(LEVELS[key[2:]]) for key in form_keys()}, preset=transcript.preset)
     return Returns(
         outcome=float(transcript.stop == "success"),
-        process=[reward / deficit for reward in rewards_by_turn(transcript)],
+        process=rewards_by_turn(transcript.model_copy(update={"rewards": tuple(rewards)})),
         worst_outcome=0.0,
-        worst_turns=-MAX_TURNS * float(np.linalg.norm(worst)) / deficit,
+        worst_turns=-MAX_TURNS * (float(np.linalg.norm(worst)) / deficit + 2 * options.penalty),
     )
 
 
@@ -400,7 +407,8 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=216.6, repeat=42.2, turns=27.6, tokens=34_711),
-    training=Training(_returns, calls_per_turn=3, tokens_per_call=3800),  # ours: estimated from dialogues of twelve turns
+    # calls and tokens: ours, estimated from dialogues of twelve turns
+    training=Training(_returns, calls_per_turn=3, tokens_per_call=3800, reward_options=("penalty",)),
     suites={"perturbation": "heartloop.environments.empa.perturbations:SUITE"},
     importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},
     writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},
