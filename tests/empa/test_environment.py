@@ -496,7 +496,7 @@ class TestTheInitialDeficit:
         assert asked_of(model, "judge")[0] == model.asked[0]
         assert "deficit" not in transcript.facts
         with pytest.raises(UseError, match="the embedded judge fills no IEDR form"):
-            Empa([CASE], EMPA.players(), deficit="judged")
+            EMPA.make([CASE], EMPA.players(), {"deficit": "judged"})
 
 
 class TestTheDirectorAndThePerson:

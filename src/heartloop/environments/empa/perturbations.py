@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 from pydantic import BaseModel, Field
 
-from heartloop.core.blocks import Chart, Column, Point, Row, Series, Table, Text
+from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
@@ -373,7 +373,7 @@ def result_of(runs: Sequence[Variants]) -> Result:
     slopes = [Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in shown)) for title, shown in shifts.shown.items()]
     tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
     record = {**shifts._asdict(), "cells": cells}
-    page = (*slopes, _against_size(shifts), *tables, _published(), _READING)
+    page: list[Block | Slopes] = [*slopes, _against_size(shifts), *tables, _published(), _READING]
     return Result(record, tuple(_notes(shifts)), _summary(shifts), page, _verdict(shifts))
 
 

@@ -251,7 +251,8 @@ _FALLS = [(profile, axis) for profile in ("mechanism", "need") for axis in AXES]
 
 def tier_of(outcome: float, efficiency: float) -> str:
     """The first tier whose bounds are reached (EMPA section 5.4; the bounds are ours)."""
-    return next(tier["name"] for tier in _WORDS["tiers"] if outcome >= tier["outcome"] and efficiency >= tier["efficiency"])
+    names = (tier["name"] for tier in _WORDS["tiers"] if outcome >= tier["outcome"] and efficiency >= tier["efficiency"])
+    return str(next(names))
 
 
 def _tier(mine: Sequence[Measured]) -> str:
