@@ -87,6 +87,8 @@ class Scenarios(NamedTuple):
     """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
+    labels: Callable[[Any], Mapping[str, str | Sequence[str]]] = lambda scenario: {}
+    """Labels by which sets are sampled and counted, besides the group of the scale and the tags."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""

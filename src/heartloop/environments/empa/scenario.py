@@ -8,8 +8,8 @@ the short form does not require them. The docstrings of the parts are sent to a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, Self, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, shares_of
 from heartloop.environments.records import set_loader
+from heartloop.environments.report import published
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import (
     Cue,
@@ -29,6 +30,7 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
+    fingerprint_of,
     plain_words,
     problems_in_concerns,
     problems_in_lines,
@@ -41,6 +43,10 @@ Threshold = Literal["low", "medium", "high"]
 Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relations", "career"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
+SecondaryDomains = Annotated[tuple[Domain, ...], Field(max_length=3)]
+"""Other domains that a scenario touches, the most important first (EMPA section 3.2, stage 3: secondary labels, which the paper
+does not list). Those of the shipped scenarios were assigned by a language model that read them.
+"""
 
 _SETS = ("cases",)
 
@@ -195,6 +201,7 @@ class EmpaBrief(Written):
     title: str = Field(min_length=5, max_length=80)
     axis: Axis
     domain: Domain
+    secondary_domains: SecondaryDomains = ()
     threshold: Threshold
     tags: Tags
     place: str = Field(min_length=3)
@@ -229,6 +236,10 @@ class EmpaBrief(Written):
         return self
 
     @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.model_dump(mode="json", exclude={"secondary_domains"}))  # no role reads them
+
+    @property
     def told(self) -> tuple[EmpaBeat, ...]:
         return ()
 
@@ -243,6 +254,12 @@ class EmpaBrief(Written):
     @property
     def start(self) -> tuple[float, ...]:
         return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
+
+    @property
+    def secondary_axes(self) -> tuple[Axis, ...]:
+        """The axis with the largest deficit, as a share of its maximum, after the dominant one; two if they are equal (ours)."""
+        shares = {axis: share for axis, share in shares_of(self.start).items() if axis != self.axis}
+        return tuple(axis for axis, share in shares.items() if share == max(shares.values()))
 
     @property
     def distance(self) -> float:
@@ -292,6 +309,12 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     ]
 
 
+def repeated_domains(labels: Any) -> list[str]:
+    """Of a scenario, or of a writer's labels."""
+    domains = Counter([labels.domain, *labels.secondary_domains])
+    return [f"domain {name!r} is named {n} times; expected each once" for name, n in domains.items() if n > 1]
+
+
 def texts_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -306,7 +329,7 @@ def problems_of(scenario: EmpaBrief) -> list[str]:
         lines = [line for line in written_lines(scenario.lines) if line not in closing]
         problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
         problems += _beat_problems(scenario)
-    problems += unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores])
+    problems += [*unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores]), *repeated_domains(scenario)]
     if dominant_axis(scenario.iedr) != scenario.axis:
         problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
@@ -398,6 +421,46 @@ def _story(s: EmpaBrief) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 
+_LABELS = ("domain", "difficulty", "threshold", "secondary_axes", "secondary_domains")
+
+
+class Distribution(NamedTuple):
+    label: str
+    value: str
+    n: int
+    figure: float
+    """Percent of the set; of `|P_0|` its mean and standard deviation (n - 1)."""
+    published: float | None
+    """The same of the 30 published scenarios, where the paper prints it."""
+
+
+def distributions(scenarios: Sequence[EmpaBrief]) -> list[Distribution]:
+    """The distributions of a set next to those of EMPA Figure 6 (App. A.1).
+
+    Section 5.1 calls 86.7 % of the published scenarios hard or extreme; by the counts of App. A.1 these are medium or above.
+    """
+    given = {str(row["setting"]): str(row["value"]) for row in published(__package__, "empa_settings")}
+    of_30 = {
+        "axis": dict.fromkeys(AXES, "cases_per_need_axis"),
+        "domain": dict.fromkeys(DOMAINS, "cases_per_life_domain"),
+        "difficulty": {tier: f"difficulty_{tier}_cases" for tier in get_args(Difficulty)},
+    }
+    printed = {(label, value): 100 * int(given[name]) / 30 for label, names in of_30.items() for value, name in names.items()}
+    printed["threshold", "high"] = float(given["high_empathy_threshold_users_percent"])
+    expected = {**of_30, "threshold": get_args(Threshold), "secondary_axes": AXES, "secondary_domains": DOMAINS}
+    rows = []
+    for label, values in expected.items():
+        held = [getattr(scenario, label) for scenario in scenarios]
+        counts = Counter(value for some in held for value in ((some,) if isinstance(some, str) else some))
+        rows += [Distribution(label, v, counts[v], 100 * counts[v] / len(held), printed.get((label, v))) for v in values]
+    distances = np.array([scenario.distance for scenario in scenarios])
+    mean, spread = float(given["initial_deficit_mean"]), float(given["initial_deficit_std"])
+    rows.append(Distribution("|P_0|", "mean", len(scenarios), float(distances.mean()), mean))
+    if len(scenarios) > 1:
+        rows.append(Distribution("|P_0|", "standard deviation", len(scenarios), float(distances.std(ddof=1)), spread))
+    return rows
+
+
 SCENARIOS = Scenarios(
     sets=_SETS,
     load=set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md", brief=EmpaBrief),
@@ -409,4 +472,5 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.person.name, s.person.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, EmpaScenario) else (),
     story=_story,
+    labels=lambda s: {name: getattr(s, name) for name in _LABELS},
 )
