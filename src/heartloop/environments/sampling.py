@@ -17,8 +17,13 @@ Labels = Mapping[str, tuple[str, ...]]
 
 
 def labels_of(spec: EnvironmentSpec, scenario: Any) -> Labels:
-    labels = {spec.scale.group: scenario.stratum, **spec.scenarios.labels(scenario), "tags": scenario.tags}
-    return {name: (value,) if isinstance(value, str) else tuple(value) or ("none",) for name, value in labels.items()}
+    """The group, the features and the tags of a scenario."""
+    features = {spec.scale.group: scenario.stratum, **spec.scenarios.spread(scenario), "tags": scenario.tags}
+    return {
+        name: (value,) if isinstance(value, str) else tuple(value) or ("none",)
+        for name, value in features.items()
+        if not isinstance(value, int | float)
+    }
 
 
 def stratum_of(labels: Labels, by: str) -> str:

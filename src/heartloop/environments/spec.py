@@ -87,8 +87,12 @@ class Scenarios(NamedTuple):
     """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
-    labels: Callable[[Any], Mapping[str, str | Sequence[str]]] = lambda scenario: {}
-    """Labels by which sets are sampled and counted, besides the group of the scale and the tags."""
+    spread: Callable[[Any], Mapping[str, float | str | Sequence[str]]] = lambda scenario: {}
+    """Numbers and features of a scenario by name, for `heartloop scenarios stats` and, the features, `sample`."""
+    printed: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios; by feature
+    and value the number.
+    """
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""

@@ -243,6 +243,5 @@ SCENARIOS = Scenarios(
     written=lambda s: not isinstance(s, EIBenchReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),
     lines=lines_of,
-    labels=lambda s: {} if isinstance(s, EIBenchReleasedScenario) else s.seed.model_dump(),
     story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in beats_of(s))]),
 )

@@ -8,8 +8,8 @@ the short form does not require them. The docstrings of the parts are sent to a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -407,6 +407,7 @@ def _text(scenario: EmpaBrief) -> str:
     c, a, p = scenario.start
     parts = [
         f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
+        f"Secondary: axis {', '.join(scenario.secondary_axes)}; domain {', '.join(scenario.secondary_domains) or 'none'}.",
         f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
         render_card(scenario),
         render_story(scenario),
@@ -421,44 +422,24 @@ def _story(s: EmpaBrief) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 
-_LABELS = ("domain", "difficulty", "threshold", "secondary_axes", "secondary_domains")
+_FEATURES = ("domain", "difficulty", "threshold", "secondary_axes", "secondary_domains")
 
 
-class Distribution(NamedTuple):
-    label: str
-    value: str
-    n: int
-    figure: float
-    """Percent of the set; of `|P_0|` its mean and standard deviation (n - 1)."""
-    published: float | None
-    """The same of the 30 published scenarios, where the paper prints it."""
+def _figure_6() -> dict[str, dict[str, str]]:
+    """The distributions of the 30 published scenarios (EMPA App. A.1, Figure 6).
 
-
-def distributions(scenarios: Sequence[EmpaBrief]) -> list[Distribution]:
-    """The distributions of a set next to those of EMPA Figure 6 (App. A.1).
-
-    Section 5.1 calls 86.7 % of the published scenarios hard or extreme; by the counts of App. A.1 these are medium or above.
+    Section 5.1 calls 86.7 % of them hard or extreme; by the counts of App. A.1, 26 of 30 are medium or above.
     """
     given = {str(row["setting"]): str(row["value"]) for row in published(__package__, "empa_settings")}
-    of_30 = {
-        "axis": dict.fromkeys(AXES, "cases_per_need_axis"),
-        "domain": dict.fromkeys(DOMAINS, "cases_per_life_domain"),
-        "difficulty": {tier: f"difficulty_{tier}_cases" for tier in get_args(Difficulty)},
+    n = int(given["benchmark_cases"])
+    distance = f"{given['initial_deficit_mean']} ± {given['initial_deficit_std']}"
+    return {
+        "all": {"n": str(n), "distance": distance},
+        "axis": dict.fromkeys(AXES, given["cases_per_need_axis"]),
+        "domain": dict.fromkeys(DOMAINS, given["cases_per_life_domain"]),
+        "difficulty": {tier: given[f"difficulty_{tier}_cases"] for tier in get_args(Difficulty)},
+        "threshold": {"high": f"{n * int(given['high_empathy_threshold_users_percent']) / 100:g}"},
     }
-    printed = {(label, value): 100 * int(given[name]) / 30 for label, names in of_30.items() for value, name in names.items()}
-    printed["threshold", "high"] = float(given["high_empathy_threshold_users_percent"])
-    expected = {**of_30, "threshold": get_args(Threshold), "secondary_axes": AXES, "secondary_domains": DOMAINS}
-    rows = []
-    for label, values in expected.items():
-        held = [getattr(scenario, label) for scenario in scenarios]
-        counts = Counter(value for some in held for value in ((some,) if isinstance(some, str) else some))
-        rows += [Distribution(label, v, counts[v], 100 * counts[v] / len(held), printed.get((label, v))) for v in values]
-    distances = np.array([scenario.distance for scenario in scenarios])
-    mean, spread = float(given["initial_deficit_mean"]), float(given["initial_deficit_std"])
-    rows.append(Distribution("|P_0|", "mean", len(scenarios), float(distances.mean()), mean))
-    if len(scenarios) > 1:
-        rows.append(Distribution("|P_0|", "standard deviation", len(scenarios), float(distances.std(ddof=1)), spread))
-    return rows
 
 
 SCENARIOS = Scenarios(
@@ -472,5 +453,6 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.person.name, s.person.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, EmpaScenario) else (),
     story=_story,
-    labels=lambda s: {name: getattr(s, name) for name in _LABELS},
+    spread=lambda s: {"distance": s.distance, **{name: getattr(s, name) for name in _FEATURES}},
+    printed=_figure_6,
 )

@@ -23,7 +23,15 @@ from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa import scenario as parts
-from heartloop.environments.empa.scenario import DOMAINS, EmpaScenario, dominant_axis, problems_of, texts_in, unquoted
+from heartloop.environments.empa.scenario import (
+    DOMAINS,
+    EmpaScenario,
+    dominant_axis,
+    problems_of,
+    repeated_domains,
+    texts_in,
+    unquoted,
+)
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
 from heartloop.environments.importing import RawDialogue
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
@@ -126,6 +134,7 @@ class _Label(Answer, title="Label"):
     """What they lack at the start, and what a set of cases is sorted by."""
 
     domain: parts.Domain
+    secondary_domains: parts.SecondaryDomains = ()
     threshold: parts.Threshold
     priorities: parts.Priorities
     iedr: Annotated[Mapping[str, parts.Indicator], _Indicators()]
@@ -154,7 +163,22 @@ class EmpaDistilling(Writing):
         Stage("voice", load_prompt(__package__, "empa_voice"), _Voice),
     )
     audit = load_prompt(__package__, "audit_empa")
-    fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
+    fixed = (
+        "id",
+        "axis",
+        "domain",
+        "secondary_domains",
+        "threshold",
+        "place",
+        "name",
+        "age",
+        "gender",
+        "key",
+        "kind",
+        "concern",
+        "depth",
+        "source",
+    )
     sets = ("cases",)
 
     def __init__(
@@ -284,7 +308,7 @@ def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:
     axis = dominant_axis(answer.iedr)
     if axis is None:
         return ["iedr: no group stands out; two lack the same share of the most they could"]
-    problems = unquoted(answer.iedr, card)
+    problems = [*unquoted(answer.iedr, card), *repeated_domains(answer)]
     if answer.priorities.of(axis).level != "high":
         problems.append(f"{axis} stands out in the form, so its priority must be high")
     return problems
