@@ -268,7 +268,7 @@ class EnvironmentSpec:
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
             (`names.FunctionBaseline`).
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
-        writing: scenario writers by command (`write`, `distil`, `enrich`), each the path of a function that returns a
+        writing: scenario writers by command (`write`, `expand`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
         rankings: external rankings of models by title, each the path of a function that returns an `ExternalRanking`.
         pilot: `None` where `heartloop plan` needs a run.
