@@ -391,7 +391,8 @@ class EmpaExpanding(_EmpaWriting):
         return self._texts[seeded.facts["from"]]
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        removed = without_personal_data(list(texts_in(scenario))).counts
+        texts = texts_in({name: part for name, part in scenario.items() if name != "id"})
+        removed = without_personal_data(list(texts)).counts
         personal = [f"{kind} ({n})" for kind, n in removed.items() if kind != "name"]
         notes = [f"somebody could be found by what has the form of: {', '.join(personal)}; leave it out"] if personal else []
         return super().unwanted(seeded, scenario) + notes
