@@ -83,7 +83,7 @@ def test_what_cannot_be_drawn_is_refused(n: int, by: list[str], quotas: dict[str
 @pytest.mark.parametrize("environment", [name for name in environment_names() if load_environment(name).scenarios.sets])
 def test_every_shipped_scenario_has_the_label_of_limit_and_its_tags(environment: str) -> None:
     spec = load_environment(environment)
-    for scenario in (one for name in spec.scenarios.sets for one in spec.load(name)):
+    for scenario in spec.load():
         labels = labels_of(spec, scenario)
         assert labels[spec.scale.group] == (scenario.stratum,)
         assert set(labels["tags"]) == set(scenario.tags) or labels["tags"] == ("none",)

@@ -373,7 +373,7 @@ class EmpaExpanding(_EmpaWriting):
         return found
 
     def need(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
-        """Of the source, without names, so that the writer invents others."""
+        """Of the source, without the names that rules find, so that the writer invents others."""
         one = self._sources[seeded.facts["from"]]
         told = {
             "trouble": one.topic, "vent": one.needs.vent, "hopes": one.needs.hopes, "closes": one.needs.constraints,
