@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -159,7 +159,7 @@ class _EmpaWriting(Writing):
 
     name = "empa"
     scenario = EmpaScenario
-    stages = (
+    stages: ClassVar[Sequence[Stage]] = (
         Stage("card", load_prompt(__package__, "empa_card"), _Card),
         Stage("story", load_prompt(__package__, "empa_story"), _Crisis),
         Stage("label", load_prompt(__package__, "empa_label"), _Label),
@@ -322,7 +322,7 @@ class EmpaDistilling(_EmpaWriting):
 
 
 _DECKS: Mapping[str, Mapping[str, str]] = {
-    "axis": _AXES,
+    "axis": {str(axis): need for axis, need in _AXES.items()},
     "domain": {domain: domain for domain in DOMAINS},
     "difficulty": {
         "easy": "some; they can deal with most of their days",
