@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -257,12 +258,12 @@ def scenarios_sample(
     loaded = spec.load(name)
     every = [sampling.labels_of(spec, scenario) for scenario in loaded]
     wanted: dict[str, list[str]] = {}
-    for one in where or []:
-        label, value = _pair(one, "--where", "label=value")
+    for label, value in (_given(one, "--where", "label=value") for one in where or []):
         wanted.setdefault(label, []).append(value)
     pool = sampling.where(every, wanted)
     labels = [every[place] for place in pool]
-    quotas = dict(_quota(one) for one in quota or [])
+    numbers = dict(_given(one, "--quota", "label=value:number,value:number") for one in quota or [])
+    quotas = {label: {v: int(n) for v, n in (one.split(":") for one in of.split(","))} for label, of in numbers.items()}
     names = by.split(",") if by else [] if quotas else [spec.scale.group]
     chosen = sampling.balanced(labels, n, names, quotas=quotas, seed=seed)
     for label in dict.fromkeys([*names, *quotas]):
@@ -273,19 +274,12 @@ def scenarios_sample(
     _save(spec.scenarios, [loaded[pool[place]] for place in chosen], out, name)
 
 
-def _pair(text: str, flag: str, form: str) -> tuple[str, str]:
-    label, mark, value = text.partition("=")
-    if not (label and mark and value):
+def _given(text: str, flag: str, form: str) -> tuple[str, str]:
+    """A label and what is given for it."""
+    label, _, value = text.partition("=")
+    if not (label and value) or (":" in form and not re.fullmatch(r"[^:,]+:\d+(,[^:,]+:\d+)*", value)):
         raise UseError(f"{flag} is {text!r}; expected {form}")
     return label, value
-
-
-def _quota(text: str) -> tuple[str, dict[str, int]]:
-    label, values = _pair(text, "--quota", form := "label=value:number,value:number, with whole numbers")
-    parts = [value.rpartition(":") for value in values.split(",")]
-    if not all(value and number.isdecimal() for value, _, number in parts):
-        raise UseError(f"--quota is {text!r}; expected {form}")
-    return label, {value: int(number) for value, _, number in parts}
 
 
 def _sets_of(scenarios: str, environment: str | None) -> tuple[EnvironmentSpec, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,8 @@ Labels = Mapping[str, tuple[str, ...]]
 def labels_of(spec: EnvironmentSpec, scenario: Any) -> Labels:
     """The group, the features and the tags of a scenario."""
     features = {spec.scale.group: scenario.stratum, **spec.scenarios.spread(scenario), "tags": scenario.tags}
-    return {
-        name: (value,) if isinstance(value, str) else tuple(value) or ("none",)
-        for name, value in features.items()
-        if not isinstance(value, int | float)
-    }
+    texts = {name: (value,) if isinstance(value, str) else value for name, value in features.items()}
+    return {name: tuple(value) or ("none",) for name, value in texts.items() if not isinstance(value, int | float)}
 
 
 def stratum_of(labels: Labels, by: str) -> str:
@@ -53,59 +50,51 @@ def balanced(
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    quotas = quotas or {}
-    for name in [part for one in by for part in one.split("+")] + list(quotas):
-        _check_label(name, labels)
+    exact = [(name, value, count) for name, wanted in (quotas or {}).items() for value, count in wanted.items()]
+    _check_labels([part for one in by for part in one.split("+")] + [name for name, _, _ in exact], labels)
     if not 1 <= n <= len(labels):
         raise UseError(f"--n is {n}; expected 1 to {len(labels)}, the number of scenarios that are left")
-    rows, low, high, even = [np.ones(len(labels))], [n], [n], [False]
+    rows = [([True] * len(labels), n, n, False)]  # who counts, least, most, whether it may deviate
     for name in by:
         strata = [stratum_of(one, name) for one in labels]
         there = Counter(strata)
         least = max(level for level in range(n + 1) if sum(min(count, level) for count in there.values()) <= n)
-        for stratum, count in there.items():
-            rows.append(np.array([one == stratum for one in strata], dtype=float))
-            low.append(min(count, least))
-            high.append(min(count, least + 1))
-            even.append(True)
-    for name, wanted in quotas.items():
-        for value, count in wanted.items():
-            rows.append(np.array([value in one[name] for one in labels], dtype=float))
-            if count > rows[-1].sum():
-                raise UseError(f"--quota asks for {count} scenarios with {name} {value}; there are {int(rows[-1].sum())}")
-            low.append(count)
-            high.append(count)
-            even.append(False)
-    slack = np.eye(len(rows))[:, even]
+        rows += [([one == s for one in strata], min(k, least), min(k, least + 1), True) for s, k in there.items()]
+    for name, value, count in exact:
+        held = [value in one[name] for one in labels]
+        if count > sum(held):
+            raise UseError(f"--quota asks for {count} scenarios with {name} {value}; there are {sum(held)}")
+        rows.append((held, count, count, False))
+    counted, low, high, even = zip(*rows, strict=True)
+    slack = np.eye(len(rows))[:, list(even)]
+    choices, deviations = np.ones(len(labels)), np.ones(2 * slack.shape[1])
     drawn = np.random.default_rng(seed).random(len(labels)) / (2 * n)  # of a whole sample less than one deviation
-    cost = np.concatenate([drawn, np.ones(2 * slack.shape[1])])
-    free = np.concatenate([np.ones(len(labels)), np.full(2 * slack.shape[1], np.inf)])
-    whole = np.concatenate([np.ones(len(labels)), np.zeros(2 * slack.shape[1])])
-    met = LinearConstraint(np.hstack([np.stack(rows), slack, -slack]), low, high)
-    found = milp(cost, constraints=met, bounds=Bounds(0, free), integrality=whole)
+    found = milp(
+        np.concatenate([drawn, deviations]),
+        constraints=LinearConstraint(np.hstack([np.array(counted, dtype=float), slack, -slack]), low, high),
+        bounds=Bounds(0, np.concatenate([choices, np.inf * deviations])),
+        integrality=np.concatenate([choices, 0 * deviations]),
+    )
     if found.x is None:
-        asked = "; ".join(f"{name}={','.join(f'{v}:{c}' for v, c in wanted.items())}" for name, wanted in quotas.items())
-        raise UseError(
-            f"no {n} of the {len(labels)} scenarios meet --quota {asked} together; ask for less, or write more scenarios"
-        )
+        asked = ", ".join(f"{name} {value}: {count}" for name, value, count in exact)
+        raise UseError(f"no {n} of {len(labels)} scenarios meet all of --quota ({asked}); ask for less, or write more scenarios")
     return [int(place) for place in np.flatnonzero(found.x[: len(labels)] > 0.5)]
 
 
 def where(labels: Sequence[Labels], wanted: Mapping[str, Sequence[str]]) -> list[int]:
     """The places of the scenarios that have, of every label, one of the values."""
-    for name, values in wanted.items():
-        _check_label(name, labels)
-        known = {value for one in labels for value in one[name]}
-        for value in values:
-            if value not in known:
-                raise UseError(f"no scenario has {name} {value!r}{nearest(value, known)}; there are {', '.join(sorted(known))}")
+    _check_labels(wanted, labels)
     places = [place for place, one in enumerate(labels) if all(set(one[name]) & set(v) for name, v in wanted.items())]
     if not places:
-        raise UseError(f"no scenario has all that --where asks for, of {', '.join(wanted)}; leave one out")
+        known = "; ".join(f"{name}: {', '.join(sorted({v for one in labels for v in one[name]}))}" for name in wanted)
+        raise UseError(f"--where leaves no scenario; the values are {known}")
     return places
 
 
-def _check_label(name: str, labels: Sequence[Labels]) -> None:
+def _check_labels(names: Iterable[str], labels: Sequence[Labels]) -> None:
     known = set.intersection(*(set(one) for one in labels))
-    if name not in known:
-        raise UseError(f"the scenarios have no label {name!r}{nearest(name, known)}; expected one of {', '.join(sorted(known))}")
+    for name in names:
+        if name not in known:
+            raise UseError(
+                f"the scenarios have no label {name!r}{nearest(name, known)}; expected one of {', '.join(sorted(known))}"
+            )

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.empa import scenario as parts
 from heartloop.environments.empa.scenario import (
     DOMAINS,
@@ -61,11 +62,7 @@ LEAST_WORDS = 20  # of the person, including the situation that the file states 
 MOST_CHARACTERS = 12_000  # of a dialogue in a question; later turns are cut (ours)
 SENTENCE, RUN = 5, 8  # least words of a sentence, and of any sequence, that must not be repeated (ours)
 
-_AXES: Mapping[parts.Axis, str] = {
-    "C": "to be understood, and to see their own matter clearly (C)",
-    "A": "to be felt with, and not alone in it (A)",
-    "P": "to have worth, will and room to move again (P)",
-}
+_TARGETS: Mapping[str, Mapping[str, str]] = packaged_table(__package__, "expand.toml")
 
 # The writer's answers; docstrings and titles are sent with the schema.
 
@@ -196,7 +193,7 @@ class _EmpaWriting(Writing):
         if stage.name == "label":
             return {"case": case, "domains": ", ".join(DOMAINS)}
         axis = _axis(done["label"])
-        return {"case": case, "axis": axis, "axis_means": _AXES[axis]}
+        return {"case": case, "axis": axis, "axis_means": _TARGETS["axis"][axis]}
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
         answer = done[stage.name]
@@ -321,23 +318,6 @@ class EmpaDistilling(_EmpaWriting):
         return super().unwanted(seeded, scenario) + notes
 
 
-_DECKS: Mapping[str, Mapping[str, str]] = {
-    "axis": {str(axis): need for axis, need in _AXES.items()},
-    "domain": {domain: domain for domain in DOMAINS},
-    "difficulty": {
-        "easy": "some; they can deal with most of their days",
-        "medium": "clearly; it governs part of their days",
-        "hard": "much; it governs most of their days",
-        "extreme": "nearly all that anybody could lack; it governs every day",
-    },
-    "threshold": {
-        "low": "they open to whoever means well (low threshold)",
-        "medium": "they are willing, and set phrases put them off (medium threshold)",
-        "high": "they are on their guard, and open only after something particular to them was understood (high threshold)",
-    },
-}
-
-
 class EmpaExpanding(_EmpaWriting):
     """Variants of scenarios, spread evenly over axes, domains, difficulties and thresholds (EMPA section 3.2, stage 3).
 
@@ -347,10 +327,9 @@ class EmpaExpanding(_EmpaWriting):
 
     def __init__(self, source: str, guidance: str = "", *, shipped: Sequence[EmpaScenario] | None = None) -> None:
         self._sources = {one.id: one for one in load_scenarios(source)}
-        given = list(load_scenarios("cases") if shipped is None else shipped)
-        super().__init__([*given, *(one for name, one in self._sources.items() if name not in {one.id for one in given})])
+        known = load_scenarios("cases") if shipped is None else shipped
+        super().__init__([*{one.id: one for one in (*known, *self._sources.values())}.values()])
         self._guidance, self._prompt = guidance, load_prompt(__package__, "empa_expand")
-        self._texts = {name: list(texts_in(one.model_dump(exclude={"iedr"}))) for name, one in self._sources.items()}
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -358,12 +337,14 @@ class EmpaExpanding(_EmpaWriting):
         return {"source": source, "guidance": self._guidance, "expand": self._prompt.hash}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
-        check_only(only, [f"{label}={value}" for label, values in _DECKS.items() for value in values], "a label with its value")
+        check_only(only, [f"{label}={value}" for label, values in _TARGETS.items() for value in values], "a label with its value")
         check_size(n, seed)
         rng = random.Random(f"expand|{seed}")
         sources, names = dealt(rng, list(self._sources)), set[str]()
-        wanted = {label: [value for value in values if f"{label}={value}" in only] for label, values in _DECKS.items()}
-        decks = {label: dealt(rng, wanted[label] or list(values)) for label, values in _DECKS.items()}
+        decks = {
+            label: dealt(rng, [value for value in values if f"{label}={value}" in only] or list(values))
+            for label, values in _TARGETS.items()
+        }
         found = []
         for number in range(1, n + 1):
             place, gender, name = someone_else(rng, names)
@@ -380,7 +361,7 @@ class EmpaExpanding(_EmpaWriting):
             "receptive": one.receptive, "manner": one.person.speaking_style, "earlier": one.past.arc,
         }  # fmt: skip
         cleaned = without_personal_data(list(told.values()), one.person.name.split()).texts
-        target = {label: values[seeded.facts[label]] for label, values in _DECKS.items()}
+        target = {label: values[seeded.facts[label]] for label, values in _TARGETS.items()}
         changes = self._prompt.fill(**target, guidance=self._guidance or "none")
         return f"{json.dumps(dict(zip(told, cleaned, strict=True)), ensure_ascii=False)}\n\n{changes}"
 
@@ -388,7 +369,7 @@ class EmpaExpanding(_EmpaWriting):
         return [tag for tag in self._sources[seeded.facts["from"]].tags if tag in ("suicide", "self-harm")]
 
     def texts(self, seeded: Seeded) -> list[str]:
-        return self._texts[seeded.facts["from"]]
+        return list(texts_in(self._sources[seeded.facts["from"]].model_dump(exclude={"iedr"})))
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
         texts = texts_in({name: part for name, part in scenario.items() if name != "id"})
