@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from heartloop.environments.empa.scenario import DOMAINS, SCENARIOS, EmpaScenario, load_scenarios, problems_of
+from tests.commands import heartloop
 
 CASES = {one.id: one for one in load_scenarios("cases")}
 
@@ -16,12 +18,23 @@ CASES = {one.id: one for one in load_scenarios("cases")}
 def test_the_shipped_scenarios_have_the_published_distributions() -> None:
     spread = [SCENARIOS.spread(one) for one in CASES.values()]
     printed = SCENARIOS.printed()
-    for feature in ("axis", "domain", "difficulty", "threshold"):
+    assert Counter(one.axis for one in CASES.values()) == {axis: int(printed[axis]["n"]) for axis in "CAP"}
+    for feature in ("domain", "difficulty", "threshold"):
         counts = Counter(getattr(one, feature) for one in CASES.values())
         assert {value: int(n) for value, n in printed[feature].items()}.items() <= counts.items()
     assert printed["all"] == {"n": "30", "distance": "32.32 ± 4.52"}
     distances = [float(str(one["distance"])) for one in spread]
     assert (round(statistics.mean(distances), 2), round(statistics.stdev(distances), 2)) == (32.36, 4.39)
+
+
+def test_the_command_prints_them_next_to_the_published_ones(tmp_path: Path) -> None:
+    done = heartloop("scenarios", "stats", "empa", cwd=tmp_path)
+    assert done.code == 0, done
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert lines[lines.index("all 30 32 ± 4") + 1] == "published 30 32.32 ± 4.52"
+    assert "threshold: high 15 (published 15); medium 8; low 7" in lines
+    assert "difficulty: hard 11 (published 11); medium 10 (published 10); extreme 5 (published 5); easy 4 (published 4)" in lines
+    assert "secondary_axes: A 18; P 8; C 6" in lines  # two scenarios have two
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,18 @@ def test_verls_estimator_gives_the_tensor_of_scoring_credit(settings: dict[str, 
     assert torch.equal(estimated(rows, mask, shuffle=1, **settings), torch.stack(expected))
 
 
+def test_alpha_by_scene_weighs_each_groups_own_credit() -> None:
+    """Process 0.05 and 0.01 is +-0.02 about its mean: x 10 in defense, x 5 in charm; a charm rollout of one turn has none."""
+    rows = [
+        Row(scene, rollout, outcome, process, ((turn, 0, 1),), scene)
+        for scene in ("defense", "charm")
+        for rollout, outcome, process in ((0, 0.5, (0.05, 0.01)), (1, -0.5, (0.02,)))
+        for turn in range(len(process))
+    ]
+    found = estimated(rows, torch.ones(len(rows), 1), alpha={"defense": 10.0, "charm": 5.0})
+    assert found.flatten().tolist() == pytest.approx([0.9071, 0.5071, -0.7071, 0.8071, 0.6071, -0.7071], abs=1e-4)
+
+
 def test_tokens_of_others_and_padding_have_no_advantage() -> None:
     row = Row("g", 0, 0.5, (0.05, 0.01), ((0, 0, 2), (1, 4, 6)))
     other = Row("g", 1, -0.5, (0.02,), ((0, 0, 1),))

@@ -435,7 +435,7 @@ def _figure_6() -> dict[str, dict[str, str]]:
     distance = f"{given['initial_deficit_mean']} ± {given['initial_deficit_std']}"
     return {
         "all": {"n": str(n), "distance": distance},
-        "axis": dict.fromkeys(AXES, given["cases_per_need_axis"]),
+        **{axis: {"n": given["cases_per_need_axis"]} for axis in AXES},
         "domain": dict.fromkeys(DOMAINS, given["cases_per_life_domain"]),
         "difficulty": {tier: given[f"difficulty_{tier}_cases"] for tier in get_args(Difficulty)},
         "threshold": {"high": f"{n * int(given['high_empathy_threshold_users_percent']) / 100:g}"},

@@ -480,6 +480,5 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.persona.name, s.persona.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, SageScenario) else (),
     imported=scenario_of,
-    spread=lambda s: {"family": s.family, "theme": s.theme},
     story=lambda s: " ".join([s.first_message, s.background.event, *(beat.text for beat in beats_of(s))]),
 )
