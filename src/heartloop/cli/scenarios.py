@@ -1,4 +1,4 @@
-"""`heartloop scenarios`: list, show, check, count and save scenarios, and write new ones by hand or with models."""
+"""`heartloop scenarios`: list, show, check, count, sample and save scenarios, and write new ones by hand or with models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from heartloop.environments.spec import EnvironmentSpec, Scenarios
 
 scenarios_app = typer.Typer(
-    help="List, show, check, count and save scenarios, and write new ones by hand or with models.",
+    help="List, show, check, count, sample and save scenarios, and write new ones by hand or with models.",
     cls=given.GroupedCommands,
     invoke_without_command=True,
     rich_markup_mode=None,
