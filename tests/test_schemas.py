@@ -128,7 +128,8 @@ def stages() -> Sequence[Stage]:
     for environment in OWN:
         for path in load_environment(environment).writing.values():
             load_attribute(path)
-    writings = [kind for kind in Writing.__subclasses__() if kind.__module__.startswith("heartloop.")]
+    direct = Writing.__subclasses__()
+    writings = [kind for one in direct for kind in (one, *one.__subclasses__()) if kind.__module__.startswith("heartloop.")]
     return [stage for kind in sorted(writings, key=lambda kind: kind.name) for stage in kind.stages]
 
 

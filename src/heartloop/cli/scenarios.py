@@ -1,9 +1,10 @@
-"""`heartloop scenarios`: list, show, check, count and save scenarios, and write new ones by hand or with models."""
+"""`heartloop scenarios`: list, show, check, count, sample and save scenarios, and write new ones by hand or with models."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,11 +19,14 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from heartloop.environments.requests import Request
-    from heartloop.environments.spec import EnvironmentSpec
+    from heartloop.environments.spec import EnvironmentSpec, Scenarios
 
 scenarios_app = typer.Typer(
-    help="List, show, check, count and save scenarios, and write new ones by hand or with models.",
+    help="List, show, check, count, sample and save scenarios, and write new ones by hand or with models.",
     cls=given.GroupedCommands,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -223,17 +227,75 @@ def scenarios_save(
     exclude_tag: given.ExcludeTag = None,
 ) -> None:
     """Write a set as JSON lines, one scenario per line. No model call."""
-    from pydantic import BaseModel
-
-    from heartloop.environments.records import write_records
     from heartloop.environments.registry import owner_of
 
     kind = owner_of(scenarios).scenarios
-    loaded = kind.load(scenarios, exclude_tags=exclude_tag or [])
+    _save(kind, kind.load(scenarios, exclude_tags=exclude_tag or []), out, scenarios)
+
+
+def _save(kind: Scenarios, loaded: Sequence[Any], out: Path, source: str) -> None:
+    from pydantic import BaseModel
+
+    from heartloop.environments.records import write_records
+
     if not all(isinstance(scenario, BaseModel) for scenario in loaded):
-        raise UseError(f"{scenarios} cannot be saved as JSON lines; pass its folder to --scenarios")
+        raise UseError(f"{source} cannot be saved as JSON lines; pass its folder to --scenarios")
     write_records(out, loaded, exclude_unset=not all(map(kind.written, loaded)))
     typer.echo(f"{amount(len(loaded), 'scenario')} written to {out}")
+
+
+@scenarios_app.command("sample")
+def scenarios_sample(
+    scenarios: Annotated[str, Argument(help=f"Environment, for its first set, or scenario {_SET}")],
+    n: Annotated[int, Option("--n", min=1, help="Number of scenarios.")],
+    out: Annotated[Path, Option(help="JSON-lines file to write; it must not exist yet.")],
+    by: Annotated[
+        str | None,
+        Option(
+            help="Labels over which the sample is spread evenly, each by itself, with commas; A+B for the combinations of two "
+            "labels. Default: the label of --limit (axis, scene, intention, ...)."
+        ),
+    ] = None,
+    quota: Annotated[
+        list[str] | None,
+        Option(help="label=value:number,value:number: exact numbers of scenarios; other values are free. Repeatable."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        Option(help="label=value: only scenarios with this value; several of one label: any of them. Repeatable."),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed of the choice between samples that are equally even.")] = 0,
+    environment: Environment = None,
+) -> None:
+    """Write a sample of a set that is balanced over several labels. No model call."""
+    from heartloop.environments import sampling
+
+    spec, (name, *_) = _sets_of(scenarios, environment)
+    loaded = spec.load(name)
+    every = [sampling.labels_of(spec, scenario) for scenario in loaded]
+    wanted: dict[str, list[str]] = {}
+    for label, value in (_given(one, "--where", "label=value") for one in where or []):
+        wanted.setdefault(label, []).append(value)
+    pool = sampling.where(every, wanted)
+    labels = [every[place] for place in pool]
+    numbers = dict(_given(one, "--quota", "label=value:number,value:number") for one in quota or [])
+    quotas = {label: {v: int(n) for v, n in (one.split(":") for one in of.split(","))} for label, of in numbers.items()}
+    names = by.split(",") if by else [] if quotas else [spec.scale.group]
+    chosen = sampling.balanced(labels, n, names, quotas=quotas, seed=seed)
+    for label in dict.fromkeys([*names, *quotas]):
+        strata = [sampling.stratum_of(one, label) for one in labels]
+        taken, there = Counter(strata[place] for place in chosen), Counter(strata)
+        for stratum in sorted(there):
+            typer.echo(f"{label} {stratum}: {taken[stratum]} of {there[stratum]}")
+    _save(spec.scenarios, [loaded[pool[place]] for place in chosen], out, name)
+
+
+def _given(text: str, flag: str, form: str) -> tuple[str, str]:
+    """A label and what is given for it."""
+    label, _, value = text.partition("=")
+    if not (label and value) or (":" in form and not re.fullmatch(r"[^:,]+:\d+(,[^:,]+:\d+)*", value)):
+        raise UseError(f"{flag} is {text!r}; expected {form}")
+    return label, value
 
 
 def _sets_of(scenarios: str, environment: str | None) -> tuple[EnvironmentSpec, list[str]]:

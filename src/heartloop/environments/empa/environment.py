@@ -411,5 +411,8 @@ SPEC = EnvironmentSpec(
     training=Training(_returns, calls_per_turn=3, tokens_per_call=3800, reward_options=("penalty",)),
     suites={"perturbation": "heartloop.environments.empa.perturbations:SUITE"},
     importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},
-    writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},
+    writing={
+        "distil": "heartloop.environments.empa.writing:EmpaDistilling",
+        "expand": "heartloop.environments.empa.writing:EmpaExpanding",
+    },
 )
