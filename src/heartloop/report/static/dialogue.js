@@ -162,6 +162,50 @@ window.heartloop = window.heartloop || {};
     return part;
   }
 
+  /** Markdown of a reply as nodes; `parts` are those of `report/markdown.py`. */
+  function built(parts) {
+    return parts.map((part) => {
+      if (!Array.isArray(part)) return part;
+      const start = typeof part[1] === "number" ? part[1] : null;
+      const node = make(part[0], "", null, ...built(part.slice(start === null ? 1 : 2)));
+      if (start !== null) node.start = start;
+      return part[0] === "table" ? Object.assign(make("div", "box", null, node), { tabIndex: 0 }) : node;
+    });
+  }
+
+  function amount(n, word) {
+    return n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
+  }
+
+  function fold(name, ...nodes) {
+    return make("details", "quiet screen-only", null, make("summary", "", name), ...nodes);
+  }
+
+  /** The model calls of some turns, folded; their prompts and answers are loaded when a reader unfolds them. */
+  function calls(row, said, from, to) {
+    const mine = said.calls.map((call, place) => [call, place]).filter(([[turn]]) => turn >= from && turn < to);
+    if (!mine.length) return [];
+    const total = (at) => mine.reduce((sum, [call]) => sum + call[at], 0);
+    const numbers = (input, output, estimated, seconds, retries) => [
+      (estimated ? "about " : "") + amount(input, "token") + " in, " + output.toLocaleString("en") + " out",
+      seconds ? seconds.toFixed(1) + " s" : "", retries ? retries + (retries === 1 ? " retry" : " retries") : "",
+    ].filter(Boolean).join(", ");
+    const part = fold(amount(mine.length, "model call") + ": " + numbers(total(4), total(5), total(6), total(7), total(8)));
+    part.addEventListener("toggle", async () => {
+      const { why, calls, lines } = await heartloop.callTexts(row, from + 1).catch((error) => ({ why: error.message, calls: [] }));
+      const text = (numbers) => Object.assign(make("pre", "", numbers.map((n) => lines[n]).join("\n")), { dir: "auto", tabIndex: 0 });
+      for (const [[, role, purpose, reask, ...counts], place] of mine) {
+        const [answer, reasoning, messages] = calls[place] || [];
+        part.append(make("p", "small", null, make("b", "", role + " · " + purpose + (reask ? ", re-ask " + reask : "")), " " + numbers(...counts)));
+        if (messages) part.append(fold("Prompt, " + amount(messages.length, "message"), ...messages.flatMap(([by, words]) => [make("div", "speaker", by), text(words)])));
+        else part.append(make("p", "small muted", why));
+        if (reasoning) part.append(fold("Reasoning", text(reasoning)));
+        if (answer) part.append(fold("Raw answer", text(answer)));
+      }
+    }, { once: true });
+    return [part];
+  }
+
   /** What a model thought before a reply, folded; nothing where it did not, or where its endpoint keeps it back. */
   heartloop.thinking = function (turn) {
     if (!turn.thinking) return [];
@@ -219,9 +263,9 @@ window.heartloop = window.heartloop || {};
     return box;
   }
 
-  function bubble(who, text, marks, place) {
+  function bubble(who, text, marks, place, nodes) {
     const found = marks && marks.get(place);
-    const node = found ? make("div", "bubble " + who, null, ...heartloop.marked(text, found)) : make("div", "bubble " + who, text);
+    const node = make("div", "bubble " + who, null, ...(found ? heartloop.marked(text, found) : built(nodes || [text])));
     node.dir = "auto";
     return node;
   }
@@ -242,11 +286,12 @@ window.heartloop = window.heartloop || {};
     const opening = row.scenario.opening === null ? [] : [make("div", "speaker", first), bubble("person", row.scenario.opening, marks, "message -1")];
     const replies = said.turns.map((turn, index) => {
       const reply = asked("reply", said, turn, model);
-      if (reply) return reply;
+      const made = calls(row, said, index, index + 1);
+      if (reply) return [...reply, ...made];
       const speaker = make("div", "speaker right", model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1));
       speaker.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
-      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index), ...heartloop.thinking(turn)];
+      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index, turn.nodes), ...heartloop.thinking(turn)];
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.broken) {
         const flaw = make("span", "flaw", "✗ broken format");
@@ -258,11 +303,12 @@ window.heartloop = window.heartloop || {};
       if (notes.childNodes.length) nodes.push(notes);
       const box = felt(turn, said, index, row);
       if (open.has(index)) for (const part of box.querySelectorAll(":scope > details")) part.open = true;
-      nodes.push(box);
+      nodes.push(box, ...made);
       if (turn.message !== undefined) nodes.push(make("div", "speaker", first), bubble("person", turn.message, marks, "message " + index));
       return nodes;
     });
-    return [opening, ...replies];
+    const failed = calls(row, said, said.turns.length, Infinity);
+    return failed.length ? [opening, ...replies, failed] : [opening, ...replies];
   }
 
   function talk(row, said, strategies) {

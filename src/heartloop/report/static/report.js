@@ -19,22 +19,23 @@
   heartloop.take = function (kind, value) {
     if (kind === "list") begin(value);
     if (kind === "panel") document.dispatchEvent(new CustomEvent("heartloop-panel", { detail: value }));
-    if (kind === "chunk") {
-      chunks.set(value.number, value.dialogues);
-      (waiting.get(value.number) || []).forEach((resolve) => resolve(value.dialogues));
-      waiting.delete(value.number);
+    if (kind === "dialogues" || kind === "calls") {
+      const name = kind + "-" + value.number;
+      chunks.set(name, value);
+      (waiting.get(name) || []).forEach((resolve) => resolve(value));
+      waiting.delete(name);
     }
   };
 
-  function chunk(n) {
-    if (chunks.has(n)) return Promise.resolve(chunks.get(n));
+  function chunk(name) {
+    if (chunks.has(name)) return Promise.resolve(chunks.get(name));
     return new Promise((resolve, reject) => {
-      if (waiting.has(n)) return waiting.get(n).push(resolve);
-      waiting.set(n, [resolve]);
+      if (waiting.has(name)) return waiting.get(name).push(resolve);
+      waiting.set(name, [resolve]);
       const script = document.createElement("script");
-      script.src = folder + "dialogues-" + n + ".js";
+      script.src = folder + name + ".js";
       script.onerror = () => {
-        waiting.delete(n);
+        waiting.delete(name);
         reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
       };
       document.head.append(script);
@@ -42,8 +43,18 @@
   }
 
   async function said(row) {
-    return (await chunk(row.chunk))[row.place];
+    return (await chunk("dialogues-" + row.chunk)).dialogues[row.place];
   }
+
+  /** Why prompts are missing, for each call [answer, reasoning, messages] as numbers of lines, and the lines. */
+  heartloop.callTexts = async function (row, turn) {
+    if (row.chunk * listing.chunk < listing.withTexts) {
+      const { lines, dialogues } = await chunk("calls-" + row.chunk);
+      if (dialogues[row.place]) return { ...dialogues[row.place], lines };
+    }
+    const key = [row.modelName, row.scenario.id, row.repeat].join("|");
+    throw new Error("This report has the prompts and answers of its first " + listing.withTexts + " dialogues. For this one: heartloop scenarios show --run " + listing.run + " --dialogue '" + key + "' --turn " + turn);
+  };
 
   function stopWords(stop) {
     const option = document.querySelector('#filters [name="stop"] option[value="' + stop + '"]');
@@ -164,7 +175,7 @@
     if (text && form.said.checked) {
       tell("Reading what was said …");
       try {
-        await Promise.all([...new Set(kept.map((row) => row.chunk))].map(chunk));
+        await Promise.all([...new Set(kept.map((row) => "dialogues-" + row.chunk))].map(chunk));
       } catch (error) {
         tell(error.message);
         return;
@@ -181,7 +192,7 @@
 
   function spoken(row) {
     if (row.spoken === undefined) {
-      const turns = chunks.get(row.chunk)[row.place].turns;
+      const turns = chunks.get("dialogues-" + row.chunk).dialogues[row.place].turns;
       row.spoken = turns.map((turn) => [turn.reply, turn.message, ...Object.values(turn.thoughts)].join(" ")).join(" ").toLowerCase();
     }
     return row.spoken;
