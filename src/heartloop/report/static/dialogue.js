@@ -93,7 +93,7 @@ window.heartloop = window.heartloop || {};
         last = at;
       }
     }
-    for (const value of [scale().low, scale().start, scale().high]) svg.append(draw("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, value));
+    for (const value of new Set([scale().low, scale().start, scale().high])) svg.append(draw("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, value));
     const at = points(course, turns, left, top, width, height);
     svg.append(draw("path", { class: "spark-line", d: line(at) }));
     for (const [x, py] of at) svg.append(draw("circle", { class: "point", cx: x, cy: py, r: 3 }));
@@ -332,18 +332,15 @@ window.heartloop = window.heartloop || {};
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
     const body = make("div", "sheet-body m" + row.model);
     body.append(make("h2", "", row.scenario.title || row.scenario.id), make("p", "who", row.scenario.line));
-    if (row.scenario.facts.length) {
-      const list = make("dl", "parts");
-      for (const [name, text] of row.scenario.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
-      body.append(list);
-    }
+    const facts = row.scenario.facts.map(([name, text]) => make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
+    const about = [...(facts.length ? [make("dl", "parts", null, ...facts)] : []), ...(asked("head", said, row) || [])];
     if (row.scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.scenario.tags.join(", "))));
     const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
     words.append(row.score === null ? "unscored" : oneTurn() ? scale().title : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
     if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
     const course = oneTurn() ? [] : [courseOf(row.course, turns)];
     body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, ...course));
-    body.append(...(asked("head", said, row) || []));
+    if (about.length) body.append(make("details", "quiet", null, make("summary", "", "About this scenario and dialogue"), ...about));
     if (others.length > 1) {
       const list = make("div", "others", "Same scenario with: ");
       for (const other of others) {

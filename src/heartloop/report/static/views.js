@@ -30,12 +30,7 @@
   function show(view) {
     shown = view;
     for (const section of sections) section.classList.toggle("away", views.get(section) !== view && section.id !== "reading");
-    for (const link of nav.querySelectorAll("a")) {
-      const section = document.getElementById(link.hash.slice(1));
-      const here = section && (section.id === view || (view === FIRST && section.id === FIRST));
-      if (here) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
+    heartloop.mark();
   }
 
   /** Shows what the address names; an address of a dialogue leaves the view as it is. */
