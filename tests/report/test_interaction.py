@@ -279,6 +279,7 @@ def test_a_dialogue_of_eibench_leads_from_the_reply_to_the_anchors(page: Page, s
     plane = sheet.locator("svg.plane")
     assert (plane.locator(".ring").count(), plane.locator(".success").count(), plane.locator(".anchor").count()) == (1, 1, 1)
     turns = plane.locator(".turn").all_text_contents()
+    sheet.get_by_text("About this scenario").click()
     assert turns[0] == "4"  # the end is named first
     assert {"1", "2–3"} <= set(turns)  # two replies that moved it by one unit share a place
 

@@ -1,4 +1,4 @@
-/* What every page has: copying, the mark of the section on the screen, and folded parts, which paper cannot unfold. */
+/* What every page has: copying, and the mark of the section on the screen. */
 "use strict";
 
 window.heartloop = window.heartloop || {};
@@ -68,15 +68,4 @@ window.heartloop = window.heartloop || {};
   /* a run that goes on: its report is written again, and the page reloads unless a dialogue is being read */
   const every = 1000 * Number(document.body.dataset.reload);
   if (every) setInterval(() => document.querySelector("dialog[open]") || window.location.reload(), every);
-
-  const folded = [];
-  window.addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.quiet:not([open]):not(.screen-only)")) {
-      part.open = true;
-      folded.push(part);
-    }
-  });
-  window.addEventListener("afterprint", () => {
-    for (const part of folded.splice(0)) part.open = false;
-  });
 })(window.heartloop);

@@ -2,11 +2,10 @@
 "use strict";
 
 (function (heartloop) {
-  const { make, spark, modelName, swatch, number } = heartloop;
+  const { make, link, button, spark, modelName, swatch, number } = heartloop;
   const PAGE = window.matchMedia("(max-width: 760px)").matches ? 12 : 40; // rows at once
   const folder = "data/" + document.body.dataset.page + "/";
   const chunks = new Map();
-  const waiting = new Map();
   let listing = null;
   let rows = [];
   let shown = [];
@@ -19,25 +18,16 @@
   heartloop.take = function (kind, value) {
     if (kind === "list") begin(value);
     if (kind === "panel") document.dispatchEvent(new CustomEvent("heartloop-panel", { detail: value }));
-    if (kind === "dialogues" || kind === "calls") {
-      const name = kind + "-" + value.number;
-      chunks.set(name, value);
-      (waiting.get(name) || []).forEach((resolve) => resolve(value));
-      waiting.delete(name);
-    }
+    if (kind === "dialogues" || kind === "calls") chunks.set(kind + "-" + value.number, value);
   };
 
   function chunk(name) {
     if (chunks.has(name)) return Promise.resolve(chunks.get(name));
     return new Promise((resolve, reject) => {
-      if (waiting.has(name)) return waiting.get(name).push(resolve);
-      waiting.set(name, [resolve]);
       const script = document.createElement("script");
       script.src = folder + name + ".js";
-      script.onerror = () => {
-        waiting.delete(name);
-        reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
-      };
+      script.onload = () => resolve(chunks.get(name));
+      script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
       document.head.append(script);
     });
   }
@@ -242,8 +232,6 @@
   }
 
   function item(row) {
-    const link = make("a", "row m" + row.model);
-    link.href = "#" + row.address;
     const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
     const what = make("span", "row-what", null, make("span", "row-title", row.scenario.title || row.scenario.id));
     what.append(make("span", "row-person", row.scenario.person));
@@ -251,8 +239,8 @@
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
     const wish = [row.scenario.group, row.repeat && "repeat " + (row.repeat + 1)];
     who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
-    link.append(score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords));
-    return make("li", "", null, link);
+    const parts = [score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords)];
+    return make("li", "", null, link("#" + row.address, "row m" + row.model, null, ...parts));
   }
 
   /* opening one dialogue */
@@ -287,28 +275,19 @@
       opener = document.activeElement;
       sheet.showModal();
     }
-    const button = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
-    (button || sheet).focus();
+    const again = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
+    (again || sheet).focus();
     sheet.scrollTop = 0;
   }
 
   /** The buttons above a dialogue; above two there is no dialogue before or after. */
   function bar(row) {
     const place = shown.indexOf(row);
-    const button = (words, label, to) => {
-      const node = make("button", "", words);
-      node.type = "button";
-      node.setAttribute("aria-label", label);
-      node.disabled = place < 0 || !shown[to];
-      node.addEventListener("click", () => go(to));
-      return node;
-    };
-    const close = make("button", "close", "Close");
-    close.type = "button";
-    close.addEventListener("click", () => document.getElementById("sheet").close());
+    const turn = (words, label, to) => Object.assign(button("", words, label, () => go(to)), { disabled: place < 0 || !shown[to] });
+    const close = button("close", "Close", "", () => document.getElementById("sheet").close());
     const where = make("span", "place", place < 0 ? "" : place + 1 + " of " + shown.length);
     if (!row) return make("div", "sheet-bar", null, close);
-    return make("div", "sheet-bar", null, button("←", "previous dialogue", place - 1), button("→", "next dialogue", place + 1), where, close);
+    return make("div", "sheet-bar", null, turn("←", "previous dialogue", place - 1), turn("→", "next dialogue", place + 1), where, close);
   }
 
   function go(to) {
@@ -324,8 +303,8 @@
       history.pushState(null, "", window.location.pathname + window.location.search + back);
     }
     const place = opener && opener.closest(".list, .picks, .pair");
-    const link = row && place && place.querySelector('a[href="#' + row.address + '"]');
-    if (link || opener) (link || opener).focus({ preventScroll: true });
+    const left = row && place && place.querySelector('a[href="#' + row.address + '"]');
+    if (left || opener) (left || opener).focus({ preventScroll: true });
     opener = null;
   }
 
