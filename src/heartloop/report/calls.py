@@ -46,26 +46,25 @@ class CallTexts:
         return [self.lines.setdefault(line, len(self.lines)) for line in printable(text).split("\n")]
 
     def of(self, played: Transcript, replayed: Replayed | str) -> dict[str, Any]:
-        """For each call its answer and its messages, `None` where they are not known; `why` says so for the dialogue."""
-        why = replayed if isinstance(replayed, str) else _why_not(played, replayed)
-        requests = [] if isinstance(replayed, str) or replayed.changed else replayed.requests
-        known = len(played.turns) if isinstance(replayed, str) or replayed.same == len(played.turns) else replayed.same - 1
+        """For each call its answer, reasoning and messages, `None` where they are not known, and `why` they are not."""
+        if isinstance(replayed, str):
+            why, requests, known = replayed, [], -1
+        elif replayed.changed:
+            why, requests, known = f"The prompts cannot be shown: {', '.join(replayed.changed)} changed since the run.", [], -1
+        else:
+            known = len(played.turns) if replayed.same == len(played.turns) else replayed.same - 1
+            why = f"The prompts after turn {replayed.same} cannot be shown: a replay differs from the run there."
+            requests = replayed.requests
         asked: Counter[str] = Counter()
         calls = []
         for call in played.calls:
-            mine = [request for request in requests if request.role == call.role]
-            request = mine[asked[call.role]] if asked[call.role] < len(mine) and call.turn <= known else None
+            mine = [request for request in requests if request.role == call.role and call.turn <= known]
+            request = dict(enumerate(mine)).get(asked[call.role])
             asked[call.role] += 1
             messages = request and [[message.role, self._text(message.content)] for message in request.messages]
             calls.append([self._text(call.text), call.reasoning and self._text(call.reasoning), messages])
         reached = set(map(id, model_calls(played)))
         return {"why": printable(why), "calls": [one for call, one in zip(played.calls, calls, strict=True) if id(call) in reached]}
-
-
-def _why_not(played: Transcript, replayed: Replayed) -> str:
-    if replayed.changed:
-        return f"The prompts cannot be shown: {', '.join(replayed.changed)} changed since the run."
-    return f"The prompts after turn {replayed.same} cannot be shown: a replay differs from the run there."
 
 
 def replays(runs: Sequence[StoredRun], wanted: Sequence[Transcript]) -> Iterator[tuple[int, Transcript, Replayed | str]]:

@@ -6,7 +6,6 @@ dashes under a text makes no heading.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -15,13 +14,8 @@ from markdown_it.tree import SyntaxTreeNode
 from heartloop.core.text import printable
 
 _LITERAL = ("html_block", "html_inline", "link", "image", "autolink", "reference", "lheading", "code", "entity")
-_LEAVES = {"code_inline": "code", "fence": "pre"}
+_PARSER = MarkdownIt("commonmark", {"html": False}).enable("table").disable(_LITERAL)
 _BREAKS = {"softbreak", "hardbreak"}
-
-
-@cache
-def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(_LITERAL)
 
 
 def nodes_of(text: str) -> list[Any] | None:
@@ -32,7 +26,7 @@ def nodes_of(text: str) -> list[Any] | None:
     >>> nodes_of("<b>Be</b> [kind](javascript:alert(1)).") is None
     True
     """
-    tree = SyntaxTreeNode(_parser().parse(printable(text)))
+    tree = SyntaxTreeNode(_PARSER.parse(printable(text)))
     if all(node.type in {"root", "paragraph", "inline", "text", *_BREAKS} for node in tree.walk()):
         return None
     return _children(tree)
@@ -46,8 +40,8 @@ def _children(node: SyntaxTreeNode) -> list[Any]:
             if built and isinstance(built[-1], str):
                 text = built.pop() + text
             built += [text] if text else []
-        elif child.type in _LEAVES:
-            built.append([_LEAVES[child.type], child.content.removesuffix("\n")])
+        elif child.type in ("code_inline", "fence"):
+            built.append(["pre" if child.type == "fence" else "code", child.content.removesuffix("\n")])
         elif child.type == "inline" or child.hidden:  # a paragraph of a tight list
             built += _children(child)
         elif child.type == "heading":  # one would break the order of the page's own
