@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping, Sequence

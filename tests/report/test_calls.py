@@ -35,7 +35,10 @@ async def served(tmp_path: Path) -> tuple[Path, FaultyServer]:
 def texts(out: Path, place: int = 0) -> list[tuple[str, list[tuple[str, str]] | None]]:
     """Answer and messages of each call of a dialogue."""
     file = data(out, "calls-0.js")
-    joined = lambda numbers: "\n".join(file["lines"][number] for number in numbers)  # noqa: E731
+
+    def joined(numbers: list[int]) -> str:
+        return "\n".join(file["lines"][number] for number in numbers)
+
     entry = file["dialogues"][str(place)]
     return [(joined(a), m and [(role, joined(words)) for role, words in m]) for a, _, m in entry["calls"]]
 
@@ -94,9 +97,8 @@ class TestNumbers:
         site.write_site([served[0]], tmp_path / "site")
         (played, *_), (shown, *_) = read_run(served[0]).transcripts, data(tmp_path / "site", "dialogues-0.js")["dialogues"]
         call = played.calls[0]
-        usage = call.usage
-        first = [0, "policy", "reply", 0, usage.prompt_tokens, usage.completion_tokens, usage.estimated, call.seconds, call.retries]
-        assert shown["calls"][0] == first
+        counts = [call.usage.prompt_tokens, call.usage.completion_tokens, call.usage.estimated]
+        assert shown["calls"][0] == [0, "policy", "reply", 0, *counts, call.seconds, call.retries]
         assert len(shown["calls"]) == len(played.calls)
 
     def test_a_call_without_them_is_written_as_by_earlier_versions(self) -> None:

@@ -6,7 +6,6 @@ left out where that replay differs from the run. A text is a list of line number
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -47,33 +46,31 @@ class CallTexts:
 
     def of(self, played: Transcript, replayed: Replayed | str) -> dict[str, Any]:
         """For each call its answer, reasoning and messages, `None` where they are not known, and `why` they are not."""
+        requests, known = [], -1
         if isinstance(replayed, str):
-            why, requests, known = replayed, [], -1
+            why = replayed
         elif replayed.changed:
-            why, requests, known = f"The prompts cannot be shown: {', '.join(replayed.changed)} changed since the run.", [], -1
+            why = f"The prompts cannot be shown: {', '.join(replayed.changed)} changed since the run."
         else:
-            known = len(played.turns) if replayed.same == len(played.turns) else replayed.same - 1
             why = f"The prompts after turn {replayed.same} cannot be shown: a replay differs from the run there."
-            requests = replayed.requests
-        asked: Counter[str] = Counter()
+            requests, known = replayed.requests, replayed.same - (replayed.same < len(played.turns))
         calls = []
-        for call in played.calls:
-            mine = [request for request in requests if request.role == call.role and call.turn <= known]
-            request = dict(enumerate(mine)).get(asked[call.role])
-            asked[call.role] += 1
+        asked = {role: iter([one for one in requests if one.role == role]) for role in {call.role for call in played.calls}}
+        for call in model_calls(played):  # the roles that reach no model have no request
+            request = next(asked[call.role], None) if call.turn <= known else None
             messages = request and [[message.role, self._text(message.content)] for message in request.messages]
             calls.append([self._text(call.text), call.reasoning and self._text(call.reasoning), messages])
-        reached = set(map(id, model_calls(played)))
-        return {"why": printable(why), "calls": [one for call, one in zip(played.calls, calls, strict=True) if id(call) in reached]}
+        return {"why": printable(why), "calls": calls}
 
 
 def replays(runs: Sequence[StoredRun], wanted: Sequence[Transcript]) -> Iterator[tuple[int, Transcript, Replayed | str]]:
-    """Of `wanted` dialogues with model calls the number, the dialogue with its answers, and its requests or why there are none."""
+    """Of `wanted` dialogues with model calls the number, the dialogue with its answers, and its requests or why it has none."""
     numbers = {id(transcript): number for number, transcript in enumerate(wanted) if model_calls(transcript)}
     for run in runs:
         places = {place: numbers[id(one)] for place, one in enumerate(run.transcripts) if id(one) in numbers}
-        replay: RunReplay | str | None = None
-        for place, played in enumerate(islice(read_transcripts(run.path / "transcripts.jsonl"), max(places, default=-1) + 1)):
+        replay: RunReplay | None = None
+        file = run.path / "transcripts.jsonl"
+        for place, played in enumerate(islice(read_transcripts(file) if file.is_file() else (), max(places, default=-1) + 1)):
             if place in places:
                 try:
                     replay = replay or RunReplay(run.path, run.transcripts)
