@@ -202,11 +202,11 @@ window.heartloop = window.heartloop || {};
     part.addEventListener("toggle", async () => {
       const { why, calls, lines } = await heartloop.callTexts(row, from + 1).catch((error) => ({ why: error.message, calls: [] }));
       const text = (numbers) => Object.assign(make("pre", "", numbers.map((n) => lines[n]).join("\n")), { dir: "auto", tabIndex: 0 });
+      if (mine.some(([, place]) => !calls[place] || !calls[place][2])) part.append(make("p", "small muted", why));
       for (const [[, role, purpose, reask, ...counts], place] of mine) {
         const [answer, reasoning, messages] = calls[place] || [];
         part.append(make("p", "small", null, make("b", "", role + " · " + purpose + (reask ? ", re-ask " + reask : "")), " " + numbers(...counts)));
         if (messages) part.append(fold("Prompt, " + amount(messages.length, "message"), ...messages.flatMap(([by, words]) => [make("div", "speaker", by), text(words)])));
-        else part.append(make("p", "small muted", why));
         if (reasoning) part.append(fold("Reasoning", text(reasoning)));
         if (answer) part.append(fold("Raw answer", text(answer)));
       }
