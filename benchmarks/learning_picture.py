@@ -13,9 +13,9 @@ from heartloop.core.blocks import Chart
 from heartloop.report.drawing import drawn
 from heartloop.report.training import SMOOTHING, Band, band_of, band_series
 
-__all__ = ["picture"]
+__all__ = ["panels", "picture"]
 
-COLOURS = (("#23658f", "#6fb3dd"), ("#b1532a", "#e59a73"), ("#5c7f2f", "#a5c772"), ("#82489c", "#c795dd"))
+COLOURS = (("#23658f", "#6fb3dd"), ("#b1532a", "#e59a73"), ("#5c7f2f", "#a5c772"), ("#82489c", "#c795dd"), ("#6b6b6b", "#b0b0b0"))
 """Of the rows, on light and on dark ground."""
 WIDTH, HEIGHT, HEAD, GAP = 380.0, 230.0, 62.0, 20.0
 STYLE = """text { font: 12px system-ui, sans-serif; fill: #4a5260 } .head { font-weight: 600; fill: #1d2228 }
@@ -36,16 +36,23 @@ def picture(heading: str, by_what: Mapping[str, Sequence[Mapping[str, Any]]]) ->
         for runs in by_what.values()
     ]
     last = max(run["held_out"][-1]["step"] for runs in by_what.values() for run in runs)
-    light = "".join(f".c{n} {{ --c: {colour} }} " for n, (colour, _) in enumerate(COLOURS))
-    dark = "".join(f".c{n} {{ --c: {colour} }} " for n, (_, colour) in enumerate(COLOURS))
-    wide, high = 2 * WIDTH + GAP, HEAD + HEIGHT
+    left = (f"Training reward by step, and moving average ({SMOOTHING:g})", training)
+    title = f"{heading}: training reward and held-out score, by step"
+    return panels(title, list(by_what), [left, ("Held-out score, by step", held_out)], last)
+
+
+def panels(title: str, names: Sequence[str], drawn_bands: Sequence[tuple[str, Sequence[Band | None]]], last: int) -> str:
+    """An SVG of panels next to each other, each with its title and a curve for every name, from 0 to `last`."""
+    colours = COLOURS[: max(4, len(names))]
+    light = "".join(f".c{n} {{ --c: {colour} }} " for n, (colour, _) in enumerate(colours))
+    dark = "".join(f".c{n} {{ --c: {colour} }} " for n, (_, colour) in enumerate(colours))
+    wide, high = len(drawn_bands) * (WIDTH + GAP) - GAP, HEAD + HEIGHT
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:g} {high:g}" width="{wide:g}" height="{high:g}" role="img">',
-        f"<title>{escape(heading)}: training reward and held-out score, by step</title>",
+        f"<title>{escape(title)}</title>",
         f"<style>{STYLE}\n{light}\n@media (prefers-color-scheme: dark) {{ {DARK} {dark}}}</style>",
-        *_legend(list(by_what)),
-        *_panel(f"Training reward by step, and moving average ({SMOOTHING:g})", training, last, 0.0),
-        *_panel("Held-out score, by step", held_out, last, WIDTH + GAP),
+        *_legend(names),
+        *(line for n, (head, bands) in enumerate(drawn_bands) for line in _panel(head, bands, last, n * (WIDTH + GAP))),
         "</svg>\n",
     ])  # fmt: skip
 

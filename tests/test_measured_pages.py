@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import (
+    alpha_sweep,
     cache_cost,
     coverage,
     embedded_speed,
@@ -33,6 +34,7 @@ from benchmarks.programme import RESULTS as PROGRAMMES
 from benchmarks.recorded import agreement
 from heartloop.core.chat import Reply
 from heartloop.environments.episode import play
+from heartloop.environments.report import published
 from heartloop.models.formats import read_reply
 
 
@@ -137,3 +139,30 @@ def test_the_pictures_of_learning_are_those_of_the_committed_numbers() -> None:
         lines = [found for found in root.iter("{http://www.w3.org/2000/svg}path") if found.get("class") == "line"]
         rows = {job.what for job in learning.JOBS if job.group == group and results["runs"].get(job.name, {}).get("whole")}
         assert len(lines) == 2 * len(rows)
+
+
+def test_the_sweep_of_alpha_worked_by_hand(tmp_path: Path) -> None:
+    """Figure 3 from runs: the mean of two seeds at the alphas that both have; a run that was cut off is left out."""
+
+    def run(alpha: float, seed: int, score: float, *, last: int = 20) -> Path:
+        out = tmp_path / f"{alpha}-{seed}"
+        out.mkdir()
+        recipe = {"batch": {"steps": 20}, "algorithm": {"alpha": alpha}, "seed": seed}
+        (out / "settings.json").write_text(json.dumps({"recipe": recipe}))
+        line = {"step": last, "data": {"held_out/score": score, "held_out/score/charm": score + 0.1}}
+        (out / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+        return out
+
+    runs = [run(0, 0, -0.2), run(0, 1, -0.4), run(15, 0, 0.1), run(15, 1, 0.3), run(20, 0, 0.0), run(20, 1, 0.0, last=10)]
+    found = alpha_sweep.scores_of(runs)
+    assert list(found) == ["mean", "charm"]
+    assert "| 0 | 2 | -0.300 | -0.200 |" in alpha_sweep.table(found)
+    assert "| 15 | 2 | +0.200 | +0.300 |" in alpha_sweep.table(found)
+    assert "| 20 | 1 | +0.000 | +0.100 |" in alpha_sweep.table(found)
+    root = ElementTree.fromstring(alpha_sweep.picture(found))
+    lines = [one for one in root.iter("{http://www.w3.org/2000/svg}path") if one.get("class") == "line"]
+    assert len(lines) == 2
+    assert all((one.get("d") or "").count("L") == 1 for one in lines), "two alphas that both seeds have"
+    printed = {row["setting"]: row["value"] for row in published("heartloop.environments.eibench", "eibench_text_settings")}
+    swept = [job.settings[0] for job in alpha_sweep.jobs_of("ctc_grpo_qwen3_8b", [0], ())]
+    assert swept == [f"algorithm.alpha={alpha}" for alpha in str(printed["turn_credit_weight_alpha_sweep"]).split()]

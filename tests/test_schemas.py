@@ -26,6 +26,7 @@ from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
+from heartloop.environments.template.newcomer.environment import Appraisal
 from heartloop.environments.writing import Stage, Writing
 from heartloop.validity.suites import run_suites
 from tests.extras import syntax_tree
@@ -156,6 +157,7 @@ def everything() -> dict[str, list[Schema]]:
     roles = {f"environments.{name}": [schema for _, schema in sent(name)] for name in OWN}
     graded = [schema for name in ("daily", "perm", "stances") for schema in roles.pop(f"environments.{name}")]
     roles["environments.empa"].append(schema_of(direct_judge._Impression))
+    roles["environments.template"] = [schema_of(Appraisal)]
     written: list[type[BaseModel]] = [stage.answer for stage in stages()]
     written += [writing._Audit, writing._Mends, writing._Repeats]
     return {

@@ -81,11 +81,12 @@ async def learned(recipe: Recipe, environment: Ready, scenario: Any) -> dict[str
             terms.append(training.terms(transcript, recipe.environment.chosen))
     outcomes, process = [one.outcome for one in rewards], [one.process for one in rewards]
     settings: dict[str, Any] = {"sigma_min": algorithm.sigma_min, "ddof": algorithm.ddof}
+    credit: dict[str, Any] = {"alpha": algorithm.alpha, "centre": algorithm.centre}
     return {
         "rewards": [one._asdict() for one in rewards],
         "to_go": [rewards_to_go(one.rewards) for one in rewards],
         "group": group_advantages(outcomes, **settings),
-        "turns": turn_advantages(outcomes, process, alpha=algorithm.alpha, centre=algorithm.centre, **settings),
+        "turns": turn_advantages(outcomes, process, **credit, **settings),
         "samples": [[sample._asdict() for sample in some] for some in samples],
         "token_rewards": [
             [rollouts.token_rewards(sample, one, credit=dialogue.credit) for sample in some]

@@ -36,6 +36,14 @@ DISTIL = ("scenarios", "distil", "empa", "log.jsonl", "--form")
             ("scenarios", "write", "sage", "--writer", "heartloop/assistant", "--auditor", PLAYED),
             "--writer is heartloop/assistant",
         ),
+        (
+            ("scenarios", "write", "eibench", "--variant", "relaesed", "--writer", PLAYED, "--auditor", PLAYED),
+            "--variant is relaesed; expected released for eibench",
+        ),
+        (
+            ("scenarios", "write", "sage", "--variant", "released", "--writer", PLAYED, "--auditor", PLAYED),
+            "--variant is released; expected none for sage",
+        ),
         (("scenarios", "write", "empa", "--writer", PLAYED, "--auditor", PLAYED), "not available for empa; expected"),
         (("scenarios", "write", "sage", "--writer", PLAYED, "--auditor", "gpt"), "expected service/model"),
         (("scenarios", "write", "sage", "--writer", "nowhere/a", "--auditor", PLAYED), "NOWHERE_BASE_URL"),

@@ -26,7 +26,8 @@ from heartloop.core.errors import BudgetSpent, InputError, RefusedByServer, Sett
 from heartloop.core.tags import split_tag
 from heartloop.environments.eibench.composer import Combination
 from heartloop.environments.eibench.scenario import SCENES, load_scenarios
-from heartloop.environments.eibench.writing import EIBenchWriting
+from heartloop.environments.eibench.scoring import Anchors
+from heartloop.environments.eibench.writing import EIBenchReleasedWriting, EIBenchWriting
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scenario import load_scenarios as load_sage
@@ -148,6 +149,26 @@ async def test_what_breaks_a_rule_is_told_and_mended(
     assert said in refused["problem"]
     assert (refused["of"], refused["reask"]) == (stage, 0)
     assert any(said in asked[-1].content for asked in chat.asked)
+
+
+async def test_the_released_rules_repair_anchors_and_bind_success_to_the_range_of_its_scene(tmp_path: Path) -> None:
+    ways = [{"a": 70, "t": 57}, {"a": 28, "t": 52}]  # the start becomes 70: so the first becomes 65, outside 20 to 40
+
+    def unruly(answer: dict[str, Any]) -> None:
+        answer["start"].update(a=72, t=16)
+        answer["success"].update(ways.pop(0) if len(ways) > 1 else ways[0])
+        answer["fail"].update(a=60, t=20)
+
+    chat = ScriptedChat(changed("anchors", unruly, times=2), name="lab/scribe")
+    ended = await run(tmp_path / "new.jsonl", chat, writing=EIBenchReleasedWriting(TEST[::24]), n=1, only=["defense"])
+    assert ended.written == 1
+    (refused,) = steps(tmp_path / "new.jsonl", "refused")
+    assert refused["problem"].endswith("the success of a is 65; expected 20 to 40 in defense")
+    (scenario,) = load_environment("eibench").load(str(tmp_path / "new.jsonl"))
+    assert scenario.axes == (Anchors(70, 30, 75), Anchors(15, 50, 10))
+    asked = next(messages[1].content for messages in chat.asked if stage_of(messages[1].content) == "anchors")
+    assert "success has a from 20 to 40 and t from 40 to 60" in asked
+    assert "each at least 5 away" in asked
 
 
 async def test_a_seed_whose_writer_never_satisfies_is_refused_and_counted_and_not_tried_again(tmp_path: Path) -> None:

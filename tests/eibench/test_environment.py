@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
+from heartloop.authoring.checks import NEIGHBOURS
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
+from heartloop.environments.eibench.composer import SIZES
 from heartloop.environments.eibench.environment import SPEC, EIBench, EIBenchOptions, EIBenchView, Reaction
 from heartloop.environments.eibench.scenario import AnyEIBenchScenario, EIBenchScenario, load_scenarios
+from heartloop.environments.eibench.scoring import CHANGE_LIMIT, STATE_LIMITS, STEP, process_rewards
 from heartloop.environments.episode import YOU_BEGIN, CallLog, play
+from heartloop.environments.report import published
+from heartloop.scoring.credit import ALPHA, SIGMA_MIN
 
 DEFENSE, CHARM, REPAIR = "defense-visiting-hours-01", "charm-allotment-01", "repair-wrong-name-01"
 SCENARIOS: Sequence[EIBenchScenario] = [s for s in load_scenarios("test") if s.id in (DEFENSE, CHARM, REPAIR)]
@@ -94,6 +99,26 @@ def test_the_policys_prompt_holds_its_profile_and_nothing_of_the_persons() -> No
     assert "<think>" in think
     assert "think>" not in direct
     assert think.split("## How you speak")[0] == direct.split("## How you speak")[0]
+
+
+def test_the_rules_have_the_published_settings() -> None:
+    rows = published("heartloop.environments.eibench", "eibench_text_settings")
+    printed = {str(row["setting"]): str(row["value"]) for row in rows}
+    ours = {
+        "max_dialogue_turns": EIBenchOptions().max_turns,
+        "outcome_weight_lambda_on_relation": EIBenchOptions().relation_weight,
+        "turn_credit_weight_alpha": ALPHA,
+        "grpo_sigma_min": SIGMA_MIN,
+        "state_axis_min": STATE_LIMITS[0],
+        "state_axis_max": STATE_LIMITS[1],
+        "simulator_turn_delta_extreme_abs_max": CHANGE_LIMIT,
+        "anchor_rounding_step": STEP,
+        "overlap_check_nearest_test_scenarios": NEIGHBOURS,
+        "test_scenarios": len(load_scenarios("test")),
+        "train_scenarios": sum(SIZES.values()),
+        "process_reward_divisor": 0.5 / float(process_rewards([1, 0], [0, 0])[0]),  # a point of a is 1/200
+    }
+    assert ours == {name: float(printed[name]) for name in ours}
 
 
 async def test_rewards_for_training_are_outcome_and_changes() -> None:  # Eq. 2 and 3

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,12 +38,33 @@ def combination(scenario: EIBenchScenario) -> tuple[str, str, str, str, str]:
 
 def test_the_pools_have_the_published_sizes() -> None:  # EIBench Table 9
     themes = list(pools().scenes.values())
-    assert {scene: len(of_scene) for scene, of_scene in pools().scenes.items()} == dict.fromkeys(SCENES, 4)
-    assert all(6 <= len(words) <= 8 for of_scene in themes for words in of_scene.values())
-    assert (len(pools().relationship), len(pools().intensity), len(pools().personality)) == (7, 8, 10)
+    sizes = {
+        "Scene type": [len(SCENES)],
+        "Theme direction": [len(of_scene) for of_scene in themes],
+        "Scenario keyword": [len(words) for of_scene in themes for words in of_scene.values()],
+        "Relationship": [len(pools().relationship)],
+        "Emotional intensity": [len(pools().intensity)],
+        "Personality influence": [len(pools().personality)],
+    }
+    printed: Any = {row["seed_pool"]: row for row in published("heartloop.environments.eibench", "eibench_table09_seed_pools")}
+    assert sizes.keys() == printed.keys()
+    for pool, found in sizes.items():
+        assert all(printed[pool]["size_min"] <= size <= printed[pool]["size_max"] for size in found), pool
     assert {one for of_scene in themes for words in of_scene.values() for fit in words.values() for one in fit} <= set(
         pools().relationship
     )
+
+
+def test_the_scenes_are_the_published_four_on_two_axes() -> None:  # EIBench Table 2
+    page = (Path(__file__).parents[2] / "docs" / "eibench.md").read_text(encoding="utf-8")
+    axes = {}
+    for row in published("heartloop.environments.eibench", "eibench_table02_scene_types"):
+        scene = str(row["scene"]).lower()
+        whose = "its own" if str(row["regulation_target"]).startswith("model ") else "the other's"
+        axes[scene] = f"{whose}, {str(row['situation_source']).split('-')[0].split()[0]} side"
+        assert f"| `{scene}` | {axes[scene]} |" in page
+    assert axes.keys() == set(SCENES)
+    assert len(set(axes.values())) == 4
 
 
 class TestTestSet:

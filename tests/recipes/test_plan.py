@@ -77,6 +77,10 @@ class TestScenarios:
                 ["scenarios.train=support", "scenarios.held_out=test"],
                 "support holds scenarios of sage; the recipe's environment is eibench",
             ),
+            (
+                ["algorithm.alpha={charm: 10, defence: 20}"],
+                "alpha is for charm, defence; expected a number, or one for each of charm, defense, repair, support",
+            ),
             (["scenarios.train=nobody.jsonl"], "unknown scenario set 'nobody.jsonl'"),
             (
                 ["scenarios.train=test", "scenarios.held_out_share=0.25", "scenarios.train_limit=4"],

@@ -38,6 +38,7 @@ from heartloop.environments.daily import report as daily_report
 from heartloop.environments.daily.environment import METRICS, Daily
 from heartloop.environments.episode import play
 from heartloop.environments.eqbench import report as eqbench_report
+from heartloop.environments.registry import specs
 from heartloop.environments.spec import EnvironmentSpec, Options, Role, Scale
 from heartloop.environments.stances import report as stances_report
 from heartloop.environments.stances.environment import Stances
@@ -47,7 +48,7 @@ from heartloop.report.site import write_site
 from heartloop.scoring.statistics import estimate
 from tests.daily import test_environment as daily_test
 from tests.one_turn_scenarios import AWAKE, LIE, SWIM
-from tests.report.talks import HOSTILE, WriteRun, panel_input, transcript
+from tests.report.talks import HOSTILE, WriteRun, pages_of_runs, panel_input, talk, transcript
 from tests.stances import test_environment as stances_test
 
 
@@ -159,10 +160,30 @@ def test_a_panel_of_blocks_adds_sections_columns_facts_and_details(report: Calla
     assert chunk["dialogues"][0]["turns"][0]["details"] == [["Notes", [["tone", "2 of 5", "<i>short</i>"]], True]]
 
 
-def test_a_shade_grows_from_the_low_end_and_turns_below_zero() -> None:
-    assert shade([50, 70], 20, 100) == (60, 2, 0.5, False)
-    assert shade([-50], -100, 100) == (-50, 1, 0.5, True)
-    assert shade([], 0, 100) == (None, 0, 0, False)
+def test_a_shade_grows_to_both_sides_of_the_neutral_value() -> None:
+    assert shade([60, 80], Range(0, 100, 40)) == (70, 2, 0.5, False)
+    assert shade([10], Range(0, 100, 40)) == (10, 1, 0.75, True)
+    assert shade([40], Range(0, 100, 40)) == (40, 1, 0, False)
+    assert shade([130], Range(0, 100, 40)) == (130, 1, 1, False)
+    assert shade([], Range(0, 100, 40)) == (None, 0, 0, False)
+
+
+NEUTRAL = {"sage": 40, "eibench": 0, "perm": 0, "empa": 60, "daily": 60, "eqbench": 50, "stances": 2.5}
+
+
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: spec.name)
+def test_nothing_below_the_start_is_green(spec: EnvironmentSpec) -> None:
+    among = spec.scale.colours()
+    assert among.neutral == NEUTRAL[spec.name]
+    assert among.neutral >= spec.scale.start
+    assert shade([among.neutral - 0.1], among).below
+    assert all(zone.low >= among.neutral for zone in spec.scale.zones if zone.tint in ("a", "b"))
+
+
+def test_bands_follow_the_start_of_the_dialogues(write_run: WriteRun) -> None:
+    """Band B of SAGE goes from 40 to 70: not green where dialogues start at 50."""
+    (page,) = pages_of_runs(write_run([talk("x/a", "s1", [1], start={"emotion": 50.0})], options={"start": 50}))
+    assert {zone.name: zone.tint for zone in page.zones} == {"S": "s", "A": "a", "B": "c", "C": "c", "F": "f"}
 
 
 def means(block: object) -> dict[str, float | None]:

@@ -49,6 +49,14 @@ def test_a_card_worked_by_hand(dialogues: list[Transcript]) -> None:
     assert good.stops == {"success": 1, "turn_limit": 2}
 
 
+def test_characters_a_reply_worked_by_hand() -> None:
+    """Over replies and not over dialogues: (4 + 4 + 7) / 3; an unscored dialogue counts nowhere."""
+    lost = talk("m", "s3", [1], text="not counted", stop="failed", failure=Failure(role="user", kind="AnswerError", detail=""))
+    card = score_card([talk("m", "s1", [1, 1], text="Yes."), talk("m", "s2", [1], text="And so?"), lost], {})
+    assert card.models[0].characters_per_reply == 5.0
+    assert score_card([lost], {}).models[0].characters_per_reply is None
+
+
 def test_replies_repeated_in_other_scenarios_worked_by_hand() -> None:
     def saying(scenario: str, *replies: str, **more: Any) -> Transcript:
         talked = talk("x/m", scenario, [1] * len(replies), **more)

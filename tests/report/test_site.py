@@ -112,7 +112,7 @@ def test_a_watched_report_is_written_again_when_a_run_changes(
 
     monkeypatch.setattr(time, "sleep", sleep)
     assert CliRunner().invoke(app, ["report", str(run), "--watch"]).exit_code == 0
-    assert ["on 1 scenario." in page for page in pages] == [True, False, False]
+    assert ["on 1 scenario:" in page for page in pages] == [True, False, False]
     assert all('data-reload="5"' in page for page in pages)
     assert "data-reload" not in (run / "report/index.html").read_text(encoding="utf-8")
 

@@ -150,6 +150,11 @@ class TestPage:
         (arch,) = TrainingPage([run]).arches
         assert [(line.name, [point.y for point in line.points]) for line in arch.series] == [("step 2", [15.0, 30.0])]
 
+    def test_lengths_are_in_characters_where_they_were_logged(self, made: Made) -> None:
+        length = {"dialogue/reply_tokens/turn_1": 10.0, "dialogue/reply_characters/turn_1": 44.0}
+        (arch,) = TrainingPage([made(steps={1: length})]).arches
+        assert (arch.y, [point.y for line in arch.series for point in line.points]) == ("characters", [44.0])
+
     def test_settings_that_differ(self, made: Made) -> None:
         page = TrainingPage([made("a"), made("b", variants=("no_floor",), seed=3)])
         assert page.differences == [("algorithm.sigma_min", ["0.1", "1e-06"])]

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from heartloop.core.errors import InputError
 from heartloop.environments.eibench.scoring import (
+    GAP,
     Anchors,
     anchor_problem,
     axis_score,
     move,
     outcome,
     process_rewards,
+    repaired,
     weighted_mean,
 )
 
@@ -131,14 +133,30 @@ class TestAnchorRules:
         [
             (Anchors(75, 30, 96), TRUST, "anchors of a are start 75, success 30, fail 96; expected multiples of 5"),
             (Anchors(75, 80, 95), TRUST, "success < start < fail"),
-            (Anchors(75, 70, 95), TRUST, "each at least 10 from the start"),
-            (ANGER, Anchors(15, 50, 10), "anchors of t"),
-            (ANGER, Anchors(5, 50, 0), "fail < start < success"),
+            (Anchors(75, 75, 95), TRUST, "each at least 5 from the start"),
+            (ANGER, Anchors(15, 50, 15), "anchors of t"),
+            (ANGER, Anchors(0, 50, 0), "fail < start < success"),
             (ANGER, Anchors(15, 105, 0), "from 0 to 100"),
         ],
     )
     def test_others_are_refused_with_their_values(self, a: Anchors, t: Anchors, said: str) -> None:
         assert said in anchor_problem(a, t)
+
+    def test_the_margin_is_the_releases_and_ours_is_wider(self) -> None:
+        assert anchor_problem(Anchors(75, 70, 95), TRUST) == ""
+        assert "each at least 10 from the start" in anchor_problem(Anchors(75, 70, 95), TRUST, GAP)
+
+    @pytest.mark.parametrize(
+        ("given", "better", "found"),
+        [
+            (Anchors(72, 33, 97), -1, Anchors(70, 35, 95)),  # rounded only
+            (Anchors(75, 75, 60), -1, Anchors(75, 70, 80)),  # neither end on its side: 5 beyond the start
+            (Anchors(20, 10, 40), 1, Anchors(20, 25, 15)),
+            (Anchors(98, 104, 99), -1, Anchors(100, 95, 100)),  # no room above the start: a gap of 0 stays
+        ],
+    )
+    def test_the_repair_of_the_release(self, given: Anchors, better: int, found: Anchors) -> None:
+        assert repaired(given, better) == found
 
 
 class TestMeans:

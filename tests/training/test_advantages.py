@@ -104,6 +104,18 @@ def test_any_batch_in_any_order_is_what_its_groups_are_alone(groups: list[list[t
     assert lone(rows) == [row is not None and len(groups[int(row.group[5:])]) < 2 for row in rows]
 
 
+def test_alpha_by_scene_weighs_each_groups_own_credit() -> None:
+    """Process 0.05 and 0.01 is +-0.02 about its mean: x 10 in defense, x 5 in charm; a charm rollout of one turn has none."""
+    rows = [
+        Row(scene, rollout, outcome, process, ((turn, 0, 1),), scene)
+        for scene in ("defense", "charm")
+        for rollout, outcome, process in ((0, 0.5, (0.05, 0.01)), (1, -0.5, (0.02,)))
+        for turn in range(len(process))
+    ]
+    found = estimated(rows, torch.ones(len(rows), 1), alpha={"defense": 10.0, "charm": 5.0})
+    assert found.flatten().tolist() == pytest.approx([0.9071, 0.5071, -0.7071, 0.8071, 0.6071, -0.7071], abs=1e-4)
+
+
 class TestShuffledRewards:
     """Three dialogues: a0 of two turns in two rows, a1 of one turn, b0 of three turns."""
 

@@ -43,6 +43,7 @@ def test_a_step_in_numbers() -> None:
     assert found["dialogue/turns"] == pytest.approx(5 / 3)
     assert found["dialogue/reply_tokens/turn_1"] == pytest.approx(52 / 3)
     assert found["dialogue/reply_tokens/turn_2"] == 10
+    assert (found["dialogue/reply_characters"], found["dialogue/reply_characters/turn_2"]) == (6, 6)  # "I see."
     assert (found["dialogue/counts/silences"], found["dialogue/counts/overflows"]) == (2, 1)
     assert found["dialogue/stops/goodbye"] == pytest.approx(1 / 3)
     assert (found["dialogue/said_before"], found["dialogue/said_to_others"]) == (2 / 5, 1.0)

@@ -95,6 +95,10 @@ class TestWhatArrives:
         assert not need_reference_policy(config)
         assert config.data.apply_chat_template_kwargs == {"enable_thinking": True}
 
+    def test_alpha_by_scene(self) -> None:
+        config = composed("ctc_grpo_qwen3_8b", "algorithm.alpha={charm: 15, defense: 20, repair: 15, support: 7.5}")
+        assert config.algorithm.ctc.alpha == {"charm": 15.0, "defense": 20.0, "repair": 15.0, "support": 7.5}
+
     def test_rlver_has_a_critic_and_gae(self) -> None:
         config = composed("rlver_ppo_qwen2.5_7b")
         assert (config.algorithm.adv_estimator, config.algorithm.gamma, config.algorithm.lam) == ("gae", 1.0, 1.0)

@@ -318,8 +318,8 @@ def _chosen(
 def players(roles: Mapping[str, str]) -> str:
     """Who plays the person and judges, by the models of the roles.
 
-    >>> players({"user": "openai/gpt-4o", "judge": "embedded"})
-    ', played by openai/gpt-4o; judge: the embedded user, a small fitted model that misreads some replies'
+    >>> players({"user": "openai/gpt-6-luna", "judge": "embedded"})
+    ', played by openai/gpt-6-luna; judge: the embedded user, a small fitted model that misreads some replies'
     """
     embedded = "the embedded user, a small fitted model that misreads some replies"
     first, *others = roles.items()

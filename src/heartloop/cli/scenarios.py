@@ -1,4 +1,4 @@
-"""`heartloop scenarios`: list, show, check and save scenarios, start one from a template, and write new ones with models."""
+"""`heartloop scenarios`: list, show, check, count and save scenarios, and write new ones by hand or with models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from heartloop.environments.spec import EnvironmentSpec
 
 scenarios_app = typer.Typer(
-    help="List, show, check and save scenarios, and write new ones by hand or with models.",
+    help="List, show, check, count and save scenarios, and write new ones by hand or with models.",
     cls=given.GroupedCommands,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -186,6 +186,22 @@ def _check(spec: EnvironmentSpec, scenarios: str) -> int:
     only = "" if own else "; imported scenarios are checked for their form only"
     typer.echo(f"{scenarios}: {amount(len(loaded), 'scenario')} ({strata}): no problem found{only}")
     return 0
+
+
+@scenarios_app.command("stats")
+def scenarios_stats(
+    scenarios: Annotated[str, Argument(help=f"Environment, for all its sets, or scenario {_SET}")],
+    environment: Environment = None,
+) -> None:
+    """Count a set by group, with means and deviations of its numbers next to the published ones, and counts of its features."""
+    from heartloop.authoring.spread import lines_of, spread_of
+
+    spec, names = _sets_of(scenarios, environment)
+    kind = spec.scenarios
+    for name in names:
+        loaded = kind.load(name)
+        typer.echo(f"{name}: {amount(len(loaded), 'scenario')}; mean ± sample standard deviation")
+        typer.echo("\n".join(lines_of(spread_of(kind, loaded), kind.printed())))
 
 
 @scenarios_app.command("save")

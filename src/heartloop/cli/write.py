@@ -47,9 +47,10 @@ def write(
         list[str] | None, Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
     ] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
+    variant: Annotated[str | None, Option(help="Other rules of writing, if the environment has some, such as released.")] = None,
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
-    writing = _part(environment, "write")()
+    writing = _part(environment, f"write.{variant}" if variant else "write")()
     raise typer.Exit(_write(writing, out, calls, writer, auditor, embedder, n=limit, seed=seed, only=only or ()))
 
 
@@ -118,6 +119,10 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
 
     spec = load_environment(environment)
     if command not in spec.writing:
+        command, _, variant = command.partition(".")
+        if variant and command in spec.writing:
+            known = [name.partition(".")[2] for name in spec.writing if name.startswith(f"{command}.")]
+            raise UseError(f"--variant is {variant}; expected {' or '.join(known) or 'none'} for {environment}")
         able = " or ".join(one.name for one in specs() if command in one.writing)
         raise UseError(f"scenarios {command} is not available for {environment}; expected {able}")
     make: Callable[..., Writing] = load_attribute(spec.writing[command])

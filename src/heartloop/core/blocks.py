@@ -113,7 +113,8 @@ class Chart(NamedTuple):
     """Ends of the x axis; by default those of the values. With a low end it has grid lines."""
     x_high: float | None = None
     line: float | None = None
-    """Height of a broken line, such as the start."""
+    """Height of a broken line, such as the start, and its name."""
+    line_name: str = ""
     zones: Sequence[tuple[str, str, float, float]] = ()
     """Bands behind the series: name, tint (`a`, `b`, `c`, `f`), low and high end."""
     numbered: bool = False
@@ -160,7 +161,7 @@ class ModelRow(Protocol):
 
 
 class Shade(NamedTuple):
-    """A cell of a heat map; `tint` in [0, 1] shades it, in another colour if it is `below` 0."""
+    """A cell of a heat map; `tint` in [0, 1] shades it, in another colour if it is `below` the neutral value."""
 
     mean: float | None
     n: int
@@ -168,11 +169,13 @@ class Shade(NamedTuple):
     below: bool
 
 
-def shade(values: Sequence[float], low: float, high: float) -> Shade:
-    """The cell of some points, shaded whole at `high`; not shaded at `low`, or at 0 where that is higher."""
-    mean, low = statistics.fmean(values) if values else None, max(0.0, low)
-    tint = min(1.0, abs(round(((low if mean is None else mean) - low) / (high - low), 3)))
-    return Shade(mean, len(values), tint, mean is not None and mean < 0)
+def shade(values: Sequence[float], among: Range) -> Shade:
+    """The cell of some points: not shaded at the neutral value, shaded whole at either end."""
+    if not values:
+        return Shade(None, 0, 0.0, False)
+    mean = statistics.fmean(values)
+    away = (mean - among.neutral) / ((among.low if mean < among.neutral else among.high) - among.neutral)
+    return Shade(mean, len(values), round(min(1.0, away), 3), mean < among.neutral)
 
 
 class PanelInput(NamedTuple):
@@ -269,6 +272,8 @@ class ReportPanel(NamedTuple):
 
     build: Callable[[PanelInput], PanelOutput] = lambda page: PanelOutput()
     question: str = ""
+    measures: str = ""
+    """What the score is, as the end of the sentence that heads the page; by default `Scale.of`."""
     lede: str = ""
     """What a scenario is and what the number means, in a few sentences; `{start}` and `{change_limit}` are filled in."""
     leaves_out: frozenset[Section] = frozenset()

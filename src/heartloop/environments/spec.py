@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from heartloop.core.blocks import ReportPanel
+from heartloop.core.blocks import Range, ReportPanel
 from heartloop.core.chat import ChatModel
 from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
@@ -87,6 +87,10 @@ class Scenarios(NamedTuple):
     """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
+    spread: Callable[[Any], Mapping[str, float | str]] = lambda scenario: {}
+    """Numbers and features of a scenario by name, for `heartloop scenarios stats`."""
+    printed: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
@@ -162,6 +166,16 @@ class Scale(NamedTuple):
     """By number of the state, what it is in words; one without words is not shown in the terminal."""
     rules: Callable[[Transcript], object] = lambda transcript: None
     """What decides a score besides the fields that all environments have; scores with different rules do not compare."""
+
+    def colours(self, start: float | None = None) -> Range:
+        """Where colours count from: `start`, or the middle of the range where nothing can end below its start.
+
+        >>> scale = Scale(1, 0, 100, 40, 100, 10, "", "", (), lambda t: [], "", "", (), (), 10)
+        >>> scale.colours().neutral, scale.colours(start=30).neutral, scale._replace(start=0).colours().neutral
+        (40, 30, 50.0)
+        """
+        start = self.start if start is None else start
+        return Range(self.low, self.high, start if self.low < start < self.high else (self.low + self.high) / 2)
 
 
 class Stored(NamedTuple):

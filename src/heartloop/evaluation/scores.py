@@ -143,6 +143,12 @@ class ModelScore(_Frozen):
     themes: tuple[GroupMean, ...]
     stops: dict[str, int]
 
+    @property
+    def characters_per_reply(self) -> float | None:
+        """Mean length of the visible replies of scored dialogues (EIBench App. E); `None` without one."""
+        replies = sum(at.n for at in self.reply_lengths)
+        return sum(at.n * at.characters for at in self.reply_lengths) / replies if replies else None
+
 
 class ScoreCard(_Frozen):
     """The scores of a run: ranked models first, then unranked ones, then failure cases."""

@@ -121,9 +121,26 @@ def _table(pages: Sequence[Page]) -> dict[str, Any]:
     }
 
 
+def tab_labels(pages: Sequence[Page]) -> list[str]:
+    """Each measurement in words: who played if that differs, preset and variant if pages of its environment differ in them."""
+    players = len({page.instrument for page in pages}) > 1
+
+    def label(page: Page) -> str:
+        peers = [other.card for other in pages if other.environment == page.environment]
+        parts = [page.title, *([page.played] if players and page.card.simulators else [])]
+        for name, values, others in (
+            ("preset", page.card.presets, {peer.presets for peer in peers}),
+            ("variant", page.card.variants, {peer.variants for peer in peers}),
+        ):
+            parts += [f"{name} {' and '.join(values)}"] if values and len(others) > 1 else []
+        return ", ".join(parts)
+
+    return distinct_labels(pages, [label(page) for page in pages])
+
+
 def distinct_labels(pages: Sequence[Page], labels: Sequence[str]) -> list[str]:
     return [
-        f"{label} · {', '.join(page.run_names)}" if labels.count(label) > 1 else label
+        f"{label}, run {' and '.join(page.run_names)}" if labels.count(label) > 1 else label
         for label, page in zip(labels, pages, strict=True)
     ]
 
@@ -198,7 +215,7 @@ def matrix_of(pages: Sequence[Page], labels: Sequence[str]) -> dict[str, Any] | 
     for at, page in enumerate(pages):
         for row in page.card.models:
             if row.headline.mean is not None:
-                tint = shade([row.headline.mean], page.scale.low, page.scale.high)
+                tint = shade([row.headline.mean], page.colours)
                 cells.setdefault(row.model, [None] * len(pages))[at] = (row, tint)
     if len(pages) < 2 or not cells:
         return None

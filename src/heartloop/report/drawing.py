@@ -74,6 +74,7 @@ class Drawn(NamedTuple):
     bar: float
     zero: float
     line: float | None
+    line_name: str
     diagonal: bool
     series: list[DrawnSeries]
     ticks_x: list[tuple[float, str]]
@@ -144,6 +145,7 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
         width, height, left, top, right, bottom, bar,
         zero=y(max(low, min(high, 0.0))),
         line=None if chart.line is None else y(chart.line),
+        line_name=chart.line_name,
         diagonal=chart.diagonal,
         series=_apart(series, bottom) if chart.numbered and chart.form == "lines" else series,
         ticks_x=[(x(word), word) for word in words]

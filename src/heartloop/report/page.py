@@ -13,10 +13,12 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from heartloop.core.blocks import Chart, LeaderboardColumn, PanelInput, PanelOutput, Point, Section, Series, Shade, shade
-from heartloop.core.chat import EMBEDDED, RECORDED_PREFIX, is_embedded
+from heartloop.core.chat import RECORDED_PREFIX, is_embedded
 from heartloop.core.dialogue import Transcript, content_tags
 from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
@@ -24,11 +26,13 @@ from heartloop.environments.registry import load_environment
 from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note
 from heartloop.evaluation.scores import (
     ALLOWED_UNSCORED,
+    FAILURE_CASES,
     ModelScore,
     ScoreCard,
     common_keys,
     course_of,
     group_of,
+    heard,
     in_group_order,
     latest,
     options_of,
@@ -38,6 +42,7 @@ from heartloop.evaluation.scores import (
     unfinished,
 )
 from heartloop.evaluation.store import Measurement, judge_of, shared_rules
+from heartloop.models.budget import is_baseline
 from heartloop.models.recorded import recordings
 from heartloop.report.drawing import MOST_LINES, Frame, drawn, faint_lines, mean_curve, path_of
 from heartloop.report.provenance import in_words
@@ -162,6 +167,9 @@ def _card(
     )
 
 
+SILENT = "heartloop/silent"
+_SHOWN = 280
+"""Characters of a message on the first page; the whole is in the dialogue."""
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
 
@@ -198,6 +206,11 @@ class Page:
         self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
         self.courses = [course_of(dialogue) for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
+        self.colours = self.scale.colours(self.start)
+        self.zones = tuple(  # a band that reaches below the start of these dialogues is not green
+            zone._replace(tint="c") if zone.tint in ("a", "b") and zone.low < self.colours.neutral else zone
+            for zone in self.scale.zones
+        )
         self._scored = {
             row.model: [i for i, d in enumerate(self.dialogues) if d.model == row.model and d.scored] for row in card.models
         }
@@ -212,7 +225,11 @@ class Page:
         }
         self.judge = judge_of(measurement.settings)
         self.rules = shared_rules(measurement.runs[0]) if measurement.runs else ()
-        self.rules_words = " · ".join([self.title, *card.presets, *card.variants])
+        self.rules_words = ", ".join(
+            [self.title, *(f"preset {one}" for one in card.presets), *(f"variant {one}" for one in card.variants)]
+        )
+        self.label = self.title
+        """The measurement in words; the site adds what distinguishes it from the others of a report."""
         self.played_by = "user simulator" if "user" in self.spec.role_names else "judge"
         self.estimates = {row.model for row in card.models if "policy" in row.roles and row.roles["policy"].estimated}
         self.learned = sorted(filter(is_embedded, {*card.simulators, *roles_of(self.settings).values()}))
@@ -228,12 +245,6 @@ class Page:
         self.stop_words |= {d.stop: d.stop.replace("_", " ") for d in self.dialogues if d.stop not in self.stop_words}
 
     @property
-    def label(self) -> str:
-        judged = f"judged by {self.judge}" if self.judge else ""
-        parts = [part for part in (*self.card.simulators, judged, *self.card.presets, *self.card.variants) if part]
-        return " · ".join([self.title, *(parts or ["no dialogue yet"])])
-
-    @property
     def leader(self) -> str:
         """The first model with its points, ◇ where it scored itself; empty without a ranked model."""
         first = next((row for row in self.card.models if row.rank == 1 and row.headline.mean is not None), None)
@@ -243,8 +254,41 @@ class Page:
 
     @property
     def instrument(self) -> str:
-        played_by = " and ".join("the embedded user" if name == EMBEDDED else name for name in self.card.simulators)
-        return f"{played_by}, judged by {self.judge}" if self.judge else played_by
+        """Who played, and who judged the stored replies again."""
+        names = [
+            "the embedded user" if is_embedded(name) else "a recorded model" if name.startswith(RECORDED_PREFIX) else name
+            for name in self.card.simulators
+        ]
+        return f"{' and '.join(names)}{f', judged by {self.judge}' if self.judge else ''}"
+
+    @property
+    def played(self) -> str:
+        return f"played by {self.instrument}" if "user" in self.spec.role_names else f"judged by {self.judge or self.instrument}"
+
+    @cached_property
+    def explained(self) -> dict[str, str]:
+        """By model, how a scripted baseline comes to score below silence, or below the start where no silence was played."""
+
+        def changes(model: str) -> list[float]:
+            return [after - before for i in self._basis[model] for before, after in pairwise(self.courses[i])]
+
+        rows = {row.model: row.headline.mean for row in self.card.models if changes(row.model)}
+        silence, silent = rows.get(SILENT), changes(SILENT) if SILENT in rows else []
+        bound, named = (self.start, f"the start ({self.start:g})") if silence is None else (silence, f"silence ({silence:.1f})")
+
+        def words(moves: Sequence[float]) -> str:
+            mean, against = statistics.fmean(moves), statistics.fmean(silent) if silent else math.inf
+            digits = 1 if abs(mean - against) >= 0.1 else 2
+            over = f" over {'fewer' if len(silent) < len(moves) else 'more'} replies" if silent and mean >= against else ""
+            end = f", silence by {round(against, digits) + 0.0:+.{digits}f}{over}" if silent else ""
+            lower = f"{sum(move < 0 for move in moves)} of {amount(len(moves), 'reply', 'replies')} lower the score"
+            return f"{lower}; each changes it by {round(mean, digits) + 0.0:+.{digits}f} on average{end}"
+
+        return {
+            model: f"Below {named}: {words(changes(model))}."
+            for model, mean in rows.items()
+            if mean is not None and mean < bound and is_baseline(model) and model not in (SILENT, *FAILURE_CASES)
+        }
 
     @cached_property
     def scenarios(self) -> frozenset[tuple[str, str]]:
@@ -292,8 +336,12 @@ class Page:
         met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
         each = "each " if len(models) != 1 and len(met) <= 1 else ""
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
-        about = self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.scale.change_limit:g}")
-        return f"{amount(len(models), 'model')}, {each}evaluated on {'the same ' if each else ''}{scenarios}. {about}"
+        measures = self.panel.measures or self.scale.of
+        return f"{amount(len(models), 'model')}, {each}evaluated on {'the same ' if each else ''}{scenarios}: {measures}."
+
+    @property
+    def about(self) -> str:
+        return self.panel.lede.format(start=f"{self.start:g}", change_limit=f"{self.scale.change_limit:g}")
 
     @property
     def few_in_groups(self) -> bool:
@@ -353,13 +401,15 @@ class Page:
 
     @property
     def means(self) -> Chart:
-        zones = tuple(zone._replace(name="") for zone in self.scale.zones)
-        chart = self._courses_chart([one["mean"] for one in self.trajectories])
-        return chart._replace(x="replies of the model", y=self.scale.title, numbered=True, zones=zones)
+        return self._titled_chart([one["mean"] for one in self.trajectories])._replace(numbered=True)
+
+    def _titled_chart(self, series: Sequence[Series]) -> Chart:
+        zones = tuple(zone._replace(name="") for zone in self.zones)
+        return self._courses_chart(series)._replace(x="replies of the model", y=self.scale.now or self.scale.title, zones=zones)
 
     def _courses_chart(self, series: Sequence[Series]) -> Chart:
         ends = (self.scale.low, self.scale.high)
-        title, zones = "Means of all models", self.scale.zones
+        title, zones = "Means of all models", self.zones
         return Chart(title, "lines", tuple(series), "", "", *ends, x_low=0.0, x_high=self.turns, zones=zones)
 
     @cached_property
@@ -372,7 +422,7 @@ class Page:
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
         def cell(row: ModelScore, group: str) -> Shade:
             mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
-            return shade([points for d in mine if (points := points_of(d)) is not None], self.scale.low, self.scale.high)
+            return shade([points for d in mine if (points := points_of(d)) is not None], self.colours)
 
         return [(row, [cell(row, column["key"]) for column in self.groups]) for row in self.card.models if row.scored]
 
@@ -414,19 +464,49 @@ class Page:
 
     @cached_property
     def example(self) -> list[dict[str, Any]]:
-        """A dialogue of the first model, and the one of the same scenario that it is furthest above; empty without such a pair.
+        """Two dialogues of one scenario that end furthest apart, each with the reply that moved it most; empty without such two.
 
-        Of scenarios without a content tag; of equal differences the one with the longer first dialogue.
+        Of scenarios without a content tag. Two models are preferred to one, then a rise and a fall to two of one direction.
         """
-        ranked = [row.model for row in self.card.models if row.standing == "ranked"]
-        by_scenario: dict[Hashable, list[int]] = {}
-        for i in (i for model in ranked for i in self._basis[model] if not content_tags(self.dialogues[i])):
-            by_scenario.setdefault(pairing_key(self.dialogues[i]), []).append(i)
-        pairs = [(mine[0], min(mine, key=self._final)) for mine in by_scenario.values() if len(mine) == len(ranked) > 1]
-        if not pairs:
-            return []
-        pair = max(pairs, key=lambda both: (self._final(both[0]) - self._final(both[1]), len(self.dialogues[both[0]].turns)))
-        return [{"model": self.dialogues[i].model, **self._highlight(i)} for i in pair]
+        by_scenario: dict[tuple[str, str], list[int]] = {}
+        for i in (i for row in self.card.models if row.standing != "failure case" for i in self._basis[row.model]):
+            if not content_tags(self.dialogues[i]) and self.dialogues[i].turns:
+                by_scenario.setdefault((self.dialogues[i].scenario, self.dialogues[i].fingerprint), []).append(i)
+
+        def furthest(mine: Sequence[int]) -> tuple[tuple[bool, bool, float], int, int]:
+            high = max(mine, key=self._final)
+            low = min(mine, key=lambda i: (self.dialogues[i].model == self.dialogues[high].model, self._final(i)))
+            top, bottom = self._final(high), self._final(low)
+            return (self.dialogues[high].model != self.dialogues[low].model, top > self.start > bottom, top - bottom), high, low
+
+        pairs = [pair for pair in map(furthest, by_scenario.values()) if pair[0][-1] > 0]
+        return [self._moment(place, sign) for place, sign in zip(max(pairs)[1:], (1, -1), strict=True)] if pairs else []
+
+    @property
+    def example_chart(self) -> Chart:
+        curves = [tuple(Point(turn, points) for turn, points in enumerate(self.courses[one["place"]])) for one in self.example]
+        series = [Series(one["model"], curve, one["number"]) for one, curve in zip(self.example, curves, strict=True)]
+        line_name = f"{self.start:g} is where they start"
+        return self._titled_chart(series)._replace(title="Both dialogues", line=self.start, line_name=line_name)
+
+    def _moment(self, place: int, sign: int) -> dict[str, Any]:
+        """A dialogue with its reply of the largest rise (`sign` 1) or fall (-1)."""
+        dialogue = self.dialogues[place]
+        judged = [turn for turn in dialogue.turns if turn.state] or dialogue.turns
+        moves = [(after - before, turn) for (before, after), turn in zip(pairwise(self.courses[place]), judged, strict=False)]
+        change, turn = max(moves, key=lambda move: sign * move[0], default=(0.0, dialogue.turns[0]))
+        return {
+            **self._highlight(place),
+            "place": place,
+            "model": dialogue.model,
+            "number": [row.model for row in self.card.models].index(dialogue.model),
+            "opening": dialogue.facts.get("query", dialogue.opening),
+            "replies": len(dialogue.turns),
+            "turn": turn,
+            "reply": shorten(heard(dialogue)[dialogue.turns.index(turn)], _SHOWN, placeholder=" …"),
+            "message": shorten(turn.message or "", _SHOWN, placeholder=" …"),
+            "change": change,
+        }
 
     @property
     def recorded(self) -> str:

@@ -30,7 +30,7 @@ from heartloop.evaluation.scores import ALLOWED_UNSCORED, group_of, points_of, s
 from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.calls import WITH_TEXTS, CallTexts, numbers_of, replays
-from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, distinct_labels, matrix_of, side_by_side
+from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, matrix_of, side_by_side, tab_labels
 from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
 from heartloop.report.markdown import nodes_of
 from heartloop.report.page import Page
@@ -87,12 +87,13 @@ def write_site(
         Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
-    labels = distinct_labels(pages, [page.label for page in pages])
+    for page, label in zip(pages, tab_labels(pages), strict=True):
+        page.label = label
     tabs = [
-        {"name": page.file, "environment": page.title, "label": label.removeprefix(f"{page.title} · "), "leader": page.leader}
-        for page, label in zip(pages, labels, strict=True)
+        {"name": page.file, "environment": page.title, "label": page.label.removeprefix(page.title), "leader": page.leader}
+        for page in pages
     ]
-    matrix = matrix_of(pages, [tab["label"] for tab in tabs])
+    matrix = matrix_of(pages, [tab["label"].removeprefix(", ") for tab in tabs])
     written: list[WrittenPage] = [
         (page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
         for page in pages
@@ -315,7 +316,7 @@ def dialogue_list(page: Page) -> dict[str, Any]:
         "scale": {
             **{name: getattr(page.scale, name) for name in ("low", "high", "ticks", "title")},
             "start": page.start,
-            "zones": [zone._asdict() for zone in page.scale.zones],
+            "zones": [zone._asdict() for zone in page.zones],
             "groups": [column["key"] for column in page.groups],
         },
         "strategies": {key: [entry.name, entry.group_name] for key, entry in STRATEGIES.items()},

@@ -442,12 +442,16 @@ def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
 
 
 def _arch(place: int, arm: Arm) -> Chart | None:
-    """Lines at the first step, at checkpoints and at the last step, each the mean over some steps and all seeds."""
+    """Lines at the first step, at checkpoints and at the last step, each the mean over some steps and all seeds (EIBench Fig. 5).
+
+    In characters, as there, or in tokens where a run logged no other.
+    """
     by_step: dict[int, list[list[float]]] = {}
+    unit = "characters" if any("dialogue/reply_characters/turn_1" in s["data"] for r in arm.runs for s in r.steps) else "tokens"
     for run in arm.runs:
         for step in run.steps:
             lengths: list[float] = []
-            while (name := f"dialogue/reply_tokens/turn_{len(lengths) + 1}") in step["data"]:
+            while (name := f"dialogue/reply_{unit}/turn_{len(lengths) + 1}") in step["data"]:
                 lengths.append(step["data"][name])
             if lengths:
                 by_step.setdefault(int(step["step"]), []).append(lengths)
@@ -463,11 +467,11 @@ def _arch(place: int, arm: Arm) -> Chart | None:
         means = [
             statistics.fmean(lengths[turn] for lengths in near if turn < len(lengths)) for turn in range(max(map(len, near)))
         ]
-        points = tuple(Point(turn, tokens) for turn, tokens in enumerate(means, start=1))
+        points = tuple(Point(turn, length) for turn, length in enumerate(means, start=1))
         opacity = 0.45 + 0.55 * n / max(1, len(ends) - 1) if n + 1 < len(ends) else 1.0
         series.append(Series(f"step {end}", points, place % PALETTE, opacity=opacity))
     values = [point.y for one in series for point in one.points]
-    return Chart(arm.name, "lines", tuple(series), "", "tokens", low=min(values), high=max(values))
+    return Chart(arm.name, "lines", tuple(series), "", unit, low=min(values), high=max(values))
 
 
 def _ends(steps: Sequence[int], saved_every: int) -> list[int]:

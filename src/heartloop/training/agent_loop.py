@@ -134,6 +134,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                         "outcome": rewards.outcome,
                         "process": rewards.process.tolist(),
                         "spans": [list(span) for span in sample.spans],
+                        "stratum": group,
                     },
                     "dialogue": summary if number == 0 else None,
                 },

@@ -79,6 +79,8 @@ def dialogue_metrics(dialogues: Sequence[Mapping[str, Any]], groups: Sequence[st
     metrics |= {f"user/{name}": count for name, count in user.items() if count or name in ("calls", *COUNTS[:2])}
     metrics |= _means("score/", ((dialogue["group"], dialogue["score"]) for dialogue in dialogues))
     metrics |= _means("reply_tokens/turn_", (turn for dialogue in dialogues for turn in enumerate(dialogue["reply_tokens"], 1)))
+    lengths = [turn for dialogue in dialogues for turn in enumerate(map(len, dialogue["said"]), 1)]
+    metrics |= _means("", (("reply_characters", length) for _, length in lengths)) | _means("reply_characters/turn_", lengths)
     metrics |= _means("parts/", (term for dialogue in dialogues for term in dialogue.get("terms", {}).items()))
     events, stops = Counter[str](), Counter(dialogue["stop"] for dialogue in dialogues)
     for dialogue in dialogues:

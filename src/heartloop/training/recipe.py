@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -180,8 +180,9 @@ class Algorithm(Section):
 
     name: Literal["ctc_grpo", "grpo", "ppo"]
     """Groups with turn credit (EIBench), groups without, or a critic (RLVER)."""
-    alpha: float = Field(default=ALPHA, ge=0.0)
-    """CTC-GRPO: weight of the turn credit; 0 uses no process rewards."""
+    alpha: Annotated[float, Field(ge=0.0)] | Mapping[str, Annotated[float, Field(ge=0.0)]] = ALPHA
+    """CTC-GRPO: weight of the turn credit; 0 uses no process rewards. By group of scenarios (EIBench: by scene) if one per group
+    is given, as in {charm: 15, defense: 20, repair: 15, support: 10}."""
     centre: bool = True
     """CTC-GRPO: whether the mean over the rollout is subtracted from process rewards."""
     sigma_min: float = Field(default=SIGMA_MIN, ge=0.0)
@@ -213,7 +214,7 @@ class Algorithm(Section):
         if self.name == "ppo" and self.shuffled:
             raise ValueError("shuffled is for groups of rollouts; ppo has none, set algorithm.shuffled to false")
         if self.name == "grpo" and self.alpha:
-            raise ValueError(f"alpha is {self.alpha:g}; grpo has no turn credit, write alpha: 0, or ctc_grpo")
+            raise ValueError(f"alpha is {self.alpha}; grpo has no turn credit, write alpha: 0, or ctc_grpo")
         return self
 
 

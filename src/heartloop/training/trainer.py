@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +45,8 @@ class RolloutRow(NamedTuple):
     """Process rewards of all turns of the rollout."""
     spans: Sequence[Sequence[int]]
     """Turn, start and stop of each policy turn among the row's response tokens."""
+    stratum: str = ""
+    """The group of the scenario, such as its scene, by which alpha may differ."""
 
     def text(self) -> str:
         return json.dumps(self)
@@ -82,6 +84,9 @@ def ctc_grpo(
     """
     settings = dict((config.get("ctc", None) if config is not None else None) or {})
     rows = [RolloutRow.of(str(text)) for text in index]
+    if isinstance(by_stratum := settings.get("alpha"), Mapping):  # alpha (r - mean) is (alpha r) - mean of (alpha r)
+        rows = [row and row._replace(process=[by_stratum[row.stratum] * reward for reward in row.process]) for row in rows]
+        settings["alpha"] = 1.0
     advantages = ctc_grpo_advantages(rows, tuple(token_level_rewards.shape), **settings)
     advantages = advantages.to(token_level_rewards.device) * response_mask
     return advantages, advantages

@@ -72,6 +72,9 @@ def split_of(recipe: Recipe) -> Split:
         raise UseError(
             f"{len(train)} training scenarios are fewer than the {recipe.batch.scenarios} of a step; lower batch.scenarios"
         )
+    groups, alpha = sorted({recipe.environment.training.group(scenario) for scenario in train}), recipe.algorithm.alpha
+    if isinstance(alpha, Mapping) and set(alpha) != set(groups):
+        raise UseError(f"algorithm.alpha is for {', '.join(alpha)}; expected a number, or one for each of {', '.join(groups)}")
     spec = recipe.environment.spec
     model = None if recipe.dialogue.user == EMBEDDED else ScriptedChat([])  # never called
     player = spec.players(dict.fromkeys(spec.role_names, model))

@@ -35,8 +35,9 @@ from heartloop.environments.eibench.scenario import (
     problems_of,
     text_of,
 )
-from heartloop.environments.eibench.scoring import GAP, STEP
+from heartloop.environments.eibench.scoring import GAP, STEP, Anchors
 from heartloop.environments.records import by_tags, load_own_or_imported
+from heartloop.environments.report import published
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.writing import places
 from heartloop.environments.written import Matter, Part, Tag, beats_of
@@ -232,6 +233,26 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
     return own or record.get("form") == FORM
 
 
+def _spread(scenario: AnyEIBenchScenario) -> dict[str, float | str]:
+    anchors: dict[str, float | str] = {
+        f"{state} {axis}": float(getattr(of, state))
+        for state in Anchors._fields
+        for axis, of in zip("at", scenario.axes, strict=True)
+    }
+    return anchors if isinstance(scenario, EIBenchReleasedScenario) else anchors | scenario.seed.model_dump(exclude={"keyword"})
+
+
+def _table_3() -> dict[str, dict[str, str]]:
+    """By scene; n is of the training and the test set, anchors are of the training set."""
+    return {
+        str(row["scene"]).lower(): {
+            "n": f"{row['train_count']}/{row['test_count']}",
+            **{f"{s} {x}": f"{row[f'{s}_{x}_mean']} ± {row[f'{s}_{x}_std']}" for s in Anchors._fields for x in "at"},
+        }
+        for row in published(__package__, "eibench_table03_anchor_statistics")
+    }
+
+
 SCENARIOS = Scenarios(
     sets=SETS,
     template=__package__,
@@ -244,4 +265,6 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.user.name, s.user.role),
     lines=lines_of,
     story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in beats_of(s))]),
+    spread=_spread,
+    printed=_table_3,
 )

@@ -295,5 +295,8 @@ SPEC = EnvironmentSpec(
     importers={
         "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",
     },
-    writing={"write": "heartloop.environments.eibench.writing:EIBenchWriting"},
+    writing={
+        "write": "heartloop.environments.eibench.writing:EIBenchWriting",
+        "write.released": "heartloop.environments.eibench.writing:EIBenchReleasedWriting",
+    },
 )

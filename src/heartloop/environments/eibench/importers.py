@@ -18,7 +18,7 @@ from heartloop.environments.importing import Imported, Importer, Refused, each_l
 from heartloop.environments.records import plain
 
 _COUNTED = {
-    "odd anchors": "anchors that violate this project's rules (multiples of 5, gaps of 10, a down, t up); they are not changed",
+    "odd anchors": "anchors that violate this project's rules (multiples of 5, gaps of 5, a down, t up); they are not changed",
     "charm openings": "records of scene charm with an opening line; the user speaks first in them",
 }
 

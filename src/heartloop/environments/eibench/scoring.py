@@ -19,8 +19,11 @@ CHANGE_LIMIT = 10.0
 STEP = 5
 """Anchors are multiples of this (EIBench section 3.2)."""
 
+MARGIN = 5
+"""Minimum distance of the start anchor from the other two (released code; the paper requires gaps without their size)."""
+
 GAP = 10
-"""Minimum distance of the start anchor from the other two (ours; the paper requires gaps but does not give their size)."""
+"""The same for scenarios that are composed here or written with a model under our rules (ours)."""
 
 
 class Anchors(NamedTuple):
@@ -31,18 +34,35 @@ class Anchors(NamedTuple):
     fail: float
 
 
-def anchor_problem(a: Anchors, t: Anchors) -> str:
-    """A violation or "": a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; gaps of at least 10."""
+def anchor_problem(a: Anchors, t: Anchors, gap: float = MARGIN) -> str:
+    """A violation or "": a success < start < fail, t fail < start < success; multiples of 5 in [0, 100]; `gap` apart."""
     for axis, anchors in (("a", a), ("t", t)):
         shown = f"anchors of {axis} are start {anchors.start:g}, success {anchors.success:g}, fail {anchors.fail:g}"
         low, high = STATE_LIMITS
         if any(not low <= value <= high or value % STEP for value in anchors):
             return f"{shown}; expected multiples of {STEP} from {low:g} to {high:g}"
         good, bad = (-1, 1) if axis == "a" else (1, -1)
-        if good * (anchors.success - anchors.start) < GAP or bad * (anchors.fail - anchors.start) < GAP:
+        if good * (anchors.success - anchors.start) < gap or bad * (anchors.fail - anchors.start) < gap:
             order = "success < start < fail" if axis == "a" else "fail < start < success"
-            return f"{shown}; expected {order}, each at least {GAP} from the start"
+            return f"{shown}; expected {order}, each at least {gap:g} from the start"
     return ""
+
+
+def repaired(anchors: Anchors, better: int) -> Anchors:
+    """The release's repair of one axis: multiples of 5 in [0, 100]; an end on the wrong side is set `MARGIN` beyond the start.
+
+    `better` is -1 for a, of which less is better, and 1 for t. A start at an end of the axis keeps a gap of 0.
+
+    >>> repaired(Anchors(start=72, success=80, fail=97), -1), repaired(Anchors(start=11, success=8, fail=0), 1)
+    (Anchors(start=70, success=65, fail=95), Anchors(start=10, success=15, fail=0))
+    """
+    low, high = STATE_LIMITS
+    start, success, fail = (min(high, max(low, STEP * round(value / STEP))) for value in anchors)
+    if better * (success - start) <= 0:
+        success = min(high, max(low, start + better * MARGIN))
+    if better * (fail - start) >= 0:
+        fail = min(high, max(low, start - better * MARGIN))
+    return Anchors(int(start), int(success), int(fail))
 
 
 def move(value: float, change: float) -> float:

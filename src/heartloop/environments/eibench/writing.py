@@ -1,6 +1,7 @@
 """Writing new EIBench scenarios with a model, in three stages: two profiles, three anchor states, the user's lines.
 
-Seeds are those of EIBench Table 9, without the combinations of the test set. Ours: a place and given names are drawn too.
+Seeds are those of EIBench Table 9, without the combinations of the test set. Ours: a place and given names are drawn too, and
+anchors that break a rule are asked for again; the variant `released` repairs them as the authors' code (section 3.2.2).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -33,7 +34,7 @@ from heartloop.environments.eibench.scenario import (
     pools,
     problems_of,
 )
-from heartloop.environments.eibench.scoring import Anchors, anchor_problem
+from heartloop.environments.eibench.scoring import GAP, MARGIN, Anchors, anchor_problem, repaired
 from heartloop.environments.writing import (
     Answer,
     Seeded,
@@ -72,8 +73,8 @@ class _Anchors(Answer):
     success: _State
     fail: _State
 
-    def of(self, axis: str) -> dict[str, int]:
-        return {name: getattr(getattr(self, name), axis) for name in ("start", "success", "fail")}
+    def of(self, axis: str) -> Anchors:
+        return Anchors(*(getattr(getattr(self, name), axis) for name in Anchors._fields))
 
 
 class _Voice(Answer):
@@ -102,6 +103,31 @@ class EIBenchWriting(Writing):
     audit = load_prompt(__package__, "audit_eibench")
     fixed = ("id", "scene", "seed", "place", "name", "age", "gender", "key", "kind", "concern", "depth")
     sets = ("test",)
+    gap: ClassVar[int] = GAP
+
+    def reachable(self, scene: str) -> Mapping[str, Sequence[int]]:
+        """Ranges of the success anchors of a scene, by axis; empty if none bind."""
+        return {}
+
+    def anchors(self, answer: _Anchors) -> tuple[Anchors, Anchors]:
+        """Those of a and of t that a scenario gets."""
+        return answer.of("a"), answer.of("t")
+
+    def problem_of_anchors(self, scene: str, a: Anchors, t: Anchors) -> str:
+        if problem := anchor_problem(a, t, self.gap):
+            return problem
+        outside = [
+            f"the success of {axis} is {anchors.success:g}; expected {low} to {high} in {scene}"
+            for axis, anchors in (("a", a), ("t", t))
+            for low, high in [self.reachable(scene).get(axis, (0, 100))]
+            if not low <= anchors.success <= high
+        ]
+        return "; ".join(outside)
+
+    def _rules(self, scene: str) -> dict[str, str]:
+        """The rules of anchors as values of the blanks of a prompt."""
+        ranges = " and ".join(f"{axis} from {low} to {high}" for axis, (low, high) in self.reachable(scene).items())
+        return {"gap": str(self.gap), "reachable": f" In this scene success has {ranges}." if ranges else ""}
 
     def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
         check_only(only, SCENES, "a scene")
@@ -125,6 +151,7 @@ class EIBenchWriting(Writing):
             "personality_means": options.personality[facts["personality"]],
             "opening_form": scene["opening_form"].replace("{other}", facts["other"]),
             "own_lines": "".join(f', "{group}": ["..."]' for group in LINES[facts["scene"]]),
+            **self._rules(facts["scene"]),
             **{name: as_json(answer) for name, answer in done.items()},
         }
         return {name: values[name] for name in stage.prompt.blanks}
@@ -141,20 +168,24 @@ class EIBenchWriting(Writing):
                 problems.append("opening has brackets or asterisks")
             return problems + problems_in_tags(answer.tags)
         if isinstance(answer, _Anchors):
-            problem = anchor_problem(Anchors(**answer.of("a")), Anchors(**answer.of("t")))
+            problem = self.problem_of_anchors(facts["scene"], *self.anchors(answer))
             return [problem] if problem else []
         return self.problems_of_whole(seeded, done, problems_of)
 
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        problem = self.problem_of_anchors(scenario["scene"], *(Anchors(**scenario["anchors"][axis]) for axis in "at"))
+        return [problem] if problem else []
+
     def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        anchors = done["anchors"]
-        assert isinstance(anchors, _Anchors)
+        answer = done["anchors"]
+        assert isinstance(answer, _Anchors)
         return {
             "id": seeded.id,
             "scene": seeded.facts["scene"],
             "seed": {name: seeded.facts[name] for name in Seed.model_fields},
             "place": seeded.facts["place"],
             **done["profile"].model_dump(mode="json"),
-            "anchors": {"a": anchors.of("a"), "t": anchors.of("t")},
+            "anchors": {axis: anchors._asdict() for axis, anchors in zip("at", self.anchors(answer), strict=True)},
             **done["voice"].model_dump(mode="json"),
         }
 
@@ -164,7 +195,27 @@ class EIBenchWriting(Writing):
         states = {name: getattr(anchors, name) for name in _Anchors.model_fields}
         shows = "\n".join(f"  {name} (a {state.a}, t {state.t}): {state.shows}" for name, state in states.items())
         means = {name: _SCENES[scenario["scene"]][name] for name in ("emotion_means", "relation_means")}
-        return {**means, "shows": shows, "field": "anchors.a.success", "value": "35"}
+        return {**means, **self._rules(scenario["scene"]), "shows": shows, "field": "anchors.a.success", "value": "35"}
+
+
+class EIBenchReleasedWriting(EIBenchWriting):
+    """Anchors by the authors' code: ranges of success by scene, margin 5, and its repair instead of asking again.
+
+    Departure: a success outside its range is asked for again; in their code only the prompt names the ranges.
+    """
+
+    gap = MARGIN
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return {"anchors": "released"}
+
+    def reachable(self, scene: str) -> Mapping[str, Sequence[int]]:
+        ranges: Mapping[str, Sequence[int]] = packaged_table(__package__, "pools.toml")["reachable"][scene]
+        return ranges
+
+    def anchors(self, answer: _Anchors) -> tuple[Anchors, Anchors]:
+        return repaired(answer.of("a"), -1), repaired(answer.of("t"), 1)
 
 
 @lru_cache(maxsize=16)

@@ -307,7 +307,7 @@ def _epmqs(transcript: Transcript) -> list[float]:
         return []
 
 
-_SCALE = Scale(
+SCALE = Scale(
     points=1.0,
     low=0.0,
     high=120.0,
@@ -360,7 +360,7 @@ SPEC = EnvironmentSpec(
         Role("director", "releases parts of the story"),
     ),
     options=EmpaOptions,
-    scale=_SCALE,
+    scale=SCALE,
     scenarios=SCENARIOS,
     environment=Empa,
     embedded="heartloop.environments.empa.embedded:EmpaEmbeddedUser",

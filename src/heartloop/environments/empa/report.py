@@ -34,7 +34,7 @@ from heartloop.core.errors import InputError
 from heartloop.core.system import packaged_table
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
-from heartloop.environments.empa.environment import judged_dialogue
+from heartloop.environments.empa.environment import SCALE, judged_dialogue
 from heartloop.environments.empa.scenario import DOMAINS, Difficulty
 from heartloop.environments.empa.scoring import (
     AXES,
@@ -360,7 +360,7 @@ def scenario_rows(members: Sequence[Member], addresses: Sequence[str]) -> list[t
 
 
 def _scenario_cell(mine: Sequence[Measured], addresses: Sequence[str]) -> dict[str, Any]:
-    shaded = shade([m.epmq.score for m in mine], 0.0, 100.0)._asdict()
+    shaded = shade([m.epmq.score for m in mine], SCALE.colours())._asdict()
     return {**shaded, "address": addresses[mine[0].place], "ending": ENDINGS[mine[0].ending]}
 
 

@@ -85,7 +85,7 @@ def marks_of(seen: object) -> dict[str, float]:
 
 _LEVELS, _SHARES, _MARKS = Range(1.0, 5.0, 1.0), Range(0.0, 100.0, 0.0), Range(0.0, 20.0, 0.0)
 _PENALTY, _TOKENS = Range(-100.0, 0.0, 0.0), Range(0.0, float(FREE_TOKENS), 0.0)
-_POINTS = Range(SCALE.low, SCALE.high, SCALE.start)
+_POINTS = SCALE.colours()
 
 GRADES: Mapping[str, Column] = {
     **{part: Column(part.capitalize(), 2, _LEVELS, f"perm-{part}") for part in PARTS},
@@ -148,7 +148,7 @@ FAMILIES: Mapping[str, Sequence[str]] = packaged_table(__package__, "report.toml
 def emotions(members: Sequence[Member]) -> list[tuple[str, list[Shade], list[tuple[str, list[Shade]]]]]:
     def cells(among: Sequence[str]) -> list[Shade]:
         points = ([g.points for g in answers if g.dialogue.facts.get("emotion") in among] for *_, answers in members)
-        return [shade(mine, SCALE.low, SCALE.high) for mine in points]
+        return [shade(mine, _POINTS) for mine in points]
 
     occurring = {g.dialogue.facts.get("emotion", "") for *_, answers in members for g in answers}
     others = tuple(sorted(occurring - set(EMOTIONS) - {""}))

@@ -88,9 +88,6 @@
     if (heartloop.place().name !== "dialogues") refresh(true);
     follow();
     document.dispatchEvent(new Event("heartloop-list"));
-    const first = document.getElementById("read-first"); // the dialogue at the head of the page
-    const row = first && rows.find((candidate) => candidate.address === first.dataset.dialogue);
-    if (row) filled(bodyOf, row).then((body) => first.replaceChildren(body));
   }
 
   async function bodyOf(row) {
