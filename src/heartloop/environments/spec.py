@@ -192,6 +192,8 @@ class ExternalRanking(NamedTuple):
     """By model as the source names it; higher is better."""
     published: str = ""
     """Published agreement of the environment's scores with it, in words."""
+    aliases: Mapping[str, Sequence[str]] = {}
+    """Other names of its models, such as those of services and of released files."""
 
 
 class DemoRun(NamedTuple):

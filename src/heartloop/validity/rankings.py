@@ -1,4 +1,4 @@
-"""Suite `rankings`: do user simulators order models alike, and does one favour its own model (SAGE, Table 1; EIBench, Table 5)?
+"""Suite `rankings`: do user simulators order models alike, and does one favour its own model (SAGE, Tables 1 and 2; EIBench, Table 5)?
 
 Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
 self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
@@ -139,11 +139,12 @@ def _external(material: Material) -> dict[str, ExternalRanking]:
     return rankings
 
 
-def _matched(models: Sequence[str], ratings: Mapping[str, float]) -> dict[str, float]:
+def _matched(models: Sequence[str], ranking: ExternalRanking) -> dict[str, float]:
     """Ratings by our model names; a model that several rated names or several of ours mean is left out."""
-    pairs = [(model, name) for model in models for name in ratings if same_name(model, name)]
+    names = {name: (name, *ranking.aliases.get(name, ())) for name in ranking.ratings}
+    pairs = [(model, name) for model in models for name in names if any(same_name(model, other) for other in names[name])]
     ours, theirs = [model for model, _ in pairs], [name for _, name in pairs]
-    return {model: ratings[name] for model, name in pairs if ours.count(model) == theirs.count(name) == 1}
+    return {model: ranking.ratings[name] for model, name in pairs if ours.count(model) == theirs.count(name) == 1}
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
@@ -171,7 +172,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     for title, ranking in _external(material).items():
         for user in users:
             means = _without_own(scores[[user]].dropna(), user).groupby("model", sort=False).mean()
-            ratings = _matched(list(means.index), ranking.ratings)
+            ratings = _matched(list(means.index), ranking)
             rho = _rho(means.assign(rating=ratings))
             if rho.n >= _FEWEST or (material.ratings and title == material.ratings.name):
                 external.append(Row(f"{title}, {user}", (str(rho), ", ".join(ratings) or "none")))
@@ -193,7 +194,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         ),
         Table(
             "External rankings", (Column("Spearman's rho"), Column("Models")), tuple(external), corner="Ranking and user",
-            help="Over the models whose names match, apart from service, case and punctuation.",
+            help="Over the models whose names, or other names of the same model, match apart from service, case and punctuation.",
         ),
     ]  # fmt: skip
     page = [table for table in tables if table.rows]
@@ -208,7 +209,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 
 
 def _lacks(material: Material) -> str | None:
-    known = any(len(_matched(material.models, one.ratings)) >= _FEWEST for one in _external(material).values())
+    known = any(len(_matched(material.models, one)) >= _FEWEST for one in _external(material).values())
     if len(material.users) < 2 and not known and material.ratings is None:
         return "it compares users, or with an external ranking; pass runs with two user simulators, or --ratings FILE"
     return None
