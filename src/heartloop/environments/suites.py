@@ -106,6 +106,8 @@ class Material(NamedTuple):
     people: Path | None = None
     labels: Path | None = None
     ratings: Path | None = None
+    published: bool = False
+    """Whether suites ask as the papers do where our own form differs from it."""
 
     @property
     def models(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Suite `rankings`: do user simulators order models alike, and does one favour its own model (SAGE, Tables 1 and 2; EIBench, Table 5)?
+"""Suite `rankings`: do user simulators order models alike, and does one favour its own (SAGE, Tables 1 and 2; EIBench, Table 5)?
 
 Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
 self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
