@@ -77,6 +77,8 @@ class Scenarios(NamedTuple):
     """A scenario as one line of a list."""
     text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
+    need: Callable[[Any], str] | None = None
+    """What the person wants, without the rest of the scenario; `None`: only the whole is known."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True
