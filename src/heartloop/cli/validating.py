@@ -113,8 +113,8 @@ def _ask(
                 answers[name] = {}
                 for judge in material.judges:
                     asked = partial(
-                        answer_all, name, suite, material, judge, by.by_name[judge], file, sampling=by.sampling,
-                        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+                        answer_all, name, suite, material._replace(earlier=answers), judge, by.by_name[judge], file,
+                        sampling=by.sampling, max_connections=calls.max_connections, retry_failed=calls.retry_failed,
                     )  # fmt: skip
                     if by.check.due({judge}) and (await asked(at_most=0)).open:
                         with cache.only() if cache is not None else nullcontext():
