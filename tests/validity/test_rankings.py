@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy.stats import spearmanr
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, Usage
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
@@ -53,6 +53,21 @@ def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) 
     assert "lab/kind" not in record["own_preference"]
     alone = scores_of(scored(dialogue, {"u": {"u": [1.0], "m": [0.0]}, "v": {"m": [1.0]}}))
     assert own_preference(alone, "u") is None, "no other user scored its model"
+
+
+def test_score_and_tokens_of_each_model_with_each_user(dialogue: Transcript) -> None:
+    """SAGE, Figures 6 and 8. Tokens are those that the policy wrote; a dialogue without a count does not enter the mean."""
+    made = scored(dialogue, SCORES)
+    counted = {"lab/strict": Usage(completion_tokens=300), "lab/kind": Usage(completion_tokens=500, estimated=True)}
+    made = made._replace(
+        dialogues=tuple(
+            one.model_copy(update={"usage": {"policy": counted[one.user]} if one.scenario == "s0" else {}})
+            for one in made.dialogues
+        )
+    )
+    result = RANKINGS.result(made, {})
+    assert result.record["levels"]["a/x"] == (41.0, 300, 51.0, 500)
+    assert any("estimates" in note for note in result.notes)
 
 
 def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> None:

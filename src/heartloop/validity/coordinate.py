@@ -2,9 +2,9 @@
 
 A judge is asked why 10 successes and 10 failures of a model went so, drawn at random and in turn from emotional and rational
 intentions, then for one profile of the model from these reasons, then three times to place all models, from their profiles and
-their shares of strategies, on x from structured (-1) to creative (+1) and y from solution (-1) to empathy (+1). Departures: where a
-kind has too few successes or failures, its best or worst dialogues follow; the judge reads numbers in place of names; strategies
-are labelled by the first judge of suite `strategies` in the same command, else by the embedded reader.
+their shares of strategies, on x from structured (-1) to creative (+1) and y from solution (-1) to empathy (+1). Departures:
+where a kind has too few successes or failures, its best or worst dialogues follow; the judge reads numbers in place of names;
+strategies are labelled by the first judge of suite `strategies` in the same command, else by the embedded reader.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,22 @@ def scores_of(material: Material) -> pandas.DataFrame:
     frame = pandas.DataFrame(rows, columns=["model", "scenario", "user", "points"])
     means = frame.groupby(["model", "scenario", "user"], sort=False)["points"].mean()
     return means.unstack("user")[material.users]
+
+
+_LEVELS = (("", 1), (", tokens", 0))
+
+
+def _levels(material: Material) -> tuple[list[Row], bool]:
+    """Mean score and mean completion tokens of each model with each user (SAGE, Figures 6, 8); whether tokens are estimated."""
+    rows: list[Row] = []
+    for place, model in enumerate(material.models):
+        cells: list[float | None] = []
+        for user in material.users:
+            mine = [one for one in material.dialogues if (one.model, one.user) == (model, user)]
+            tokens = [one.usage["policy"].completion_tokens for one in mine if "policy" in one.usage]
+            cells += [fmean(each) if each else None for each in (list(map(material.points, mine)), tokens)]
+        rows.append(Row(model, tuple(cells), place))
+    return rows, any(one.usage["policy"].estimated for one in material.dialogues if "policy" in one.usage)
 
 
 def rank_p(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -179,6 +196,10 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
                 record["external"][f"{title} | {user}"] = {**rho._asdict(), "models": list(ratings)}
         if ranking.published and any(row.head.startswith(title) for row in external):
             notes.append(f"{title}: published {ranking.published}.")
+    levels, estimated = _levels(material)
+    if estimated:
+        notes.append("Token counts are estimates from the text, where no endpoint counted.")
+    record["levels"] = {row.head: row.cells for row in levels}
     tables = [
         Table(
             "Agreement of rankings", (Column("Spearman's rho"), Column("with own models")), tuple(agreement), corner="Users",
@@ -202,6 +223,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         notes.insert(0, f"{amount(len(users), 'user')}, {amount(len(material.models), 'model')}. A rho of few models moves much.")
     if not page:
         raise InputError("no two users scored the same models, and no external ranking has three of them")
+    names = tuple(Column(f"{user}{what}", digits) for user in users for what, digits in _LEVELS)
+    about = "Mean score, and mean completion tokens of the model in a dialogue, with each user."
+    page.append(Table("Score and tokens by user", names, tuple(levels), help=about))
     verdict = " ".join(f"{row.head} rank the models with Spearman's rho {row.cells[0]}." for row in agreement)
     cells = (f"{cell.mean:+.1f}" if isinstance(cell := row.cells[0], Estimate) else cell for row in page[0].rows)
     rows = tuple(row._replace(cells=(cell,)) for row, cell in zip(page[0].rows, cells, strict=True))

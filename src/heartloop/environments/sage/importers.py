@@ -2,8 +2,8 @@
 
 The final emotion of a log is its own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
 follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
-any other end is counted as unclear and shown as the turn limit. An emotion outside [0, 100] is clipped and counted (RLVER Table
-1: "clipped at 100").
+any other end is counted as unclear and shown as the turn limit. It has no token counts either: those of the replies are estimated
+from their text, without thinking. An emotion outside [0, 100] is clipped and counted (RLVER Table 1: "clipped at 100").
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from heartloop.core.chat import estimate_usage
 from heartloop.core.dialogue import StopReason, Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported, Importer, Record, records
@@ -186,6 +187,7 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         stop=stop,
         score=final,
         rewards=tuple(map(float, turn_rewards(emotions))),
+        usage={"policy": estimate_usage([], *(turn.reply for turn in turns))},
         counts={**{name: counts[name] for name in COUNTED if counts[name]}, "silences": sum(turn.silent for turn in turns)},
     )
 
