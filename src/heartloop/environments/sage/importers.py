@@ -50,7 +50,7 @@ def read_profiles(source: Path) -> Imported:
         seen[profile.id] = record.number
         scenarios.append(SageReleasedScenario(form=FORM, source=source.name, record=profile))
     silent = sum(not scenario.first_message for scenario in scenarios)
-    without = f"{silent} of them have no first message and cannot be played until record.first_talk has one."
+    without = f"{silent} of them have no first message (record.first_talk); a model as user simulator writes it in each dialogue."
     return Imported(scenarios=scenarios, notes=[without] if silent else [])
 
 

@@ -370,7 +370,7 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def first_message(self) -> str:
-        """The user's first message; empty in a training profile, which cannot be played."""
+        """The user's first message; empty in a training profile: the user simulator writes it."""
         return self.record.first_talk or ""
 
     @property
