@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from pathlib import Path
 from typing import Any
@@ -79,13 +78,13 @@ async def test_a_judge_marks_the_messages_that_the_user_wrote(counsellor: Materi
     assert any(STRICT in note for note in result.notes)
 
 
-def test_a_judge_reads_the_need_alone_and_no_scenario(two: Material) -> None:
+async def test_a_judge_reads_the_need_alone_and_no_scenario(two: Material) -> None:
     """RLVER, Appendix D.2: the prompt has the need, the thoughts and the reply."""
     material = two._replace(judges=("lab/judge",))
     judge = Judge(lambda *_: "no answer")
     for question in DIFFICULTY.questions(material, {}):
         with contextlib.suppress(HeartloopError):
-            asyncio.run(question.ask(judge, None))
+            await question.ask(judge, None)
     read = "\n".join(judge.prompts)
     for scenario in material.scenarios.values():
         assert f"USER {scenario.intention_text}." in read

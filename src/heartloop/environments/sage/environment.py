@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from pydantic import model_validator
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError, ModelError
+from heartloop.core.errors import AnswerError, ModelError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.episode import CallLog, Outcome, UserTurn
@@ -122,7 +122,6 @@ class SageUser(Player, Protocol):
 
     async def open(self, view: SageView, log: CallLog) -> str:
         """The first message of a scenario without one; the same in every dialogue as far as the model allows."""
-        raise InputError(f"scenario {view.scenario.id!r} has no first message; {self.name} cannot write one")
 
 
 class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):

@@ -214,6 +214,9 @@ class SageEmbeddedUser(AppraisingPlayer):
         if self.role != "judge" and not isinstance(scenario, SageScenario):
             raise no_written_lines(scenario.id, self.name)
 
+    async def open(self, view: SageView, log: CallLog) -> str:
+        raise no_written_lines(view.scenario.id, self.name)
+
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
         appraisal = self.appraiser.appraise(view.scenario, view.messages, view.replies, seed=view.seed)
         raw, variant = appraisal.change["emotion"], _BY_VARIANT[view.options.variant]
