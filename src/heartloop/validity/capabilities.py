@@ -189,6 +189,7 @@ def _page(
     page: list[Block] = [
         Table("Capabilities", columns, tuple(rows), help="1 to 5, mean over judges and dialogues."),
         Chart("Capabilities by model", "bars", bars, "capability", "level", 0.0, float(_LEVELS)),
+        Chart("Capabilities as a radar", "radar", bars, "capability", "level", 1.0, float(_LEVELS)),
     ]
     cells = {row.head: row.cells for row in rows}
     for training, steps in checkpoints(list(cells)).items():
