@@ -41,7 +41,8 @@ def read_runs(
     ready = {name: one for name, one in suites.items() if name not in lacking}
     folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
-    parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
+    whole = material._replace(earlier=answers)
+    parts = [Part(name, one, one.result(whole, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
     record = {part.name: part.result.record for part in parts}
     names = " and ".join(path.name or path.resolve().name for path in runs)

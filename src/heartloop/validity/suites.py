@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ GENERIC: Mapping[str, Lazy] = {
     "probes": "heartloop.validity.probes:PROBES",
     "noise": "heartloop.validity.noise:NOISE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
+    "raters": "heartloop.validity.raters:RATERS",
     "simulator": "heartloop.validity.simulators:SIMULATOR",
     "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
     "rankings": "heartloop.validity.rankings:RANKINGS",
@@ -147,6 +149,11 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
         yield f"{path}, line {number}", cells
 
 
+def has_column(path: Path, column: str) -> bool:
+    """Whether the first row of a file has a column; labels of several kinds are given by one option."""
+    return path.is_file() and any(column in row for _, row in islice(rows_of(path, (), "rows"), 1))
+
+
 def means(
     numbers: Iterable[tuple[str, Sequence[float]]], within: tuple[float, float] | None = None
 ) -> tuple[Estimate | None, ...]:
@@ -167,9 +174,9 @@ def model_rows(material: Material, numbers: Sequence[tuple[Transcript, Sequence[
 
 
 def only_means(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows for the terminal: the mean of each estimate alone."""
+    """Rows for the terminal: of each estimate the mean alone."""
     return tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else cell for cell in row.cells)) for row in rows
     )
 
 
