@@ -67,9 +67,9 @@ def read_ratings(path: Path, column: str) -> dict[Reply, list[float]]:
         if (given := str(row.get(column) or "").strip().casefold()) == "":
             continue
         try:
-            value = _WORDS[given] if given in _WORDS else float(np.sign(float(given)))
+            value = _WORDS[given]
             reply = (str(row["model"]), str(row["scenario"]), int(row.get("repeat") or 0), int(row["turn"]))
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{where}: {dict(row)}; expected {_RATED}, and reasonable (yes or no) if asked") from error
         if str(row["rater"]) in found[reply]:
             raise InputError(f"{where}: {row['rater']} rates turn {reply[3]} of {reply[1]} twice; expected once")
@@ -90,16 +90,12 @@ def _directions(material: Material, path: Path) -> Result:
         raise InputError(f"{path} rates no judged reply of these runs; expected models such as {material.models[0]!r}")
     for reply in rated:
         for name, value in zip(("consistency", "majority", "agreement"), with_people(own[reply], directions[reply]), strict=True):
-            columns[name] += [] if value is None else [(reply[1], 100 * value)]
+            columns[name] += [] if value is None else [(reply[1], value)]
     for reply in reasoned:
         share, _, agreed = with_people(1.0, reasons[reply])
-        columns["reasonable"].append((reply[1], 100 * share))
-        columns["agreement on reasonable"] += [] if agreed is None else [(reply[1], 100 * agreed)]
-    cells = {
-        name: estimate([x for _, x in mine], [scenario for scenario, _ in mine], within=(0.0, 100.0))
-        for name, mine in columns.items()
-        if mine
-    }
+        columns["reasonable"].append((reply[1], share))
+        columns["agreement on reasonable"] += [] if agreed is None else [(reply[1], agreed)]
+    cells = {name: _percent(mine) for name, mine in columns.items() if mine}
     rows = tuple(Row(name.capitalize(), (cell, len(columns[name]), PUBLISHED[name])) for name, cell in cells.items())
     names = (Column("%"), Column("Replies"), Column("Published", 2))
     about = "Consistency: raters who expect the simulator's direction. Agreement: pairs of raters who say the same."
@@ -130,7 +126,7 @@ def _wins(material: Material, path: Path) -> Result:
     placed = CAPABILITIES.result(material, material.earlier.get("capabilities", {})).record.get("models", {})
     names = list(dict.fromkeys(name for _, name in wins))
     models = dict.fromkeys(model for model, _ in wins)
-    rows = tuple(Row(model, tuple(_win_rate(wins.get((model, name), [])) for name in names)) for model in models)
+    rows = tuple(Row(model, tuple(_percent(wins.get((model, name), [])) for name in names)) for model in models)
     rates = {
         (row.head, name): cell.mean
         for row in rows
@@ -156,8 +152,9 @@ def _wins(material: Material, path: Path) -> Result:
     return Result(record, notes, table._replace(rows=only_means(rows)), [table], verdict)
 
 
-def _win_rate(mine: Sequence[tuple[str, float]]) -> Estimate | None:
-    return estimate([100 * won for _, won in mine], [scenario for scenario, _ in mine], within=(0.0, 100.0)) if mine else None
+def _percent(shares: Sequence[tuple[str, float]]) -> Estimate | None:
+    """The mean of shares, each with its scenario."""
+    return estimate([100 * share for _, share in shares], [scenario for scenario, _ in shares], within=(0.0, 100.0))
 
 
 def _lacks(material: Material) -> str | None:
