@@ -77,6 +77,8 @@ class Scenarios(NamedTuple):
     """A scenario as one line of a list."""
     text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
+    need: Callable[[Any], str] | None = None
+    """What the person wants, without the rest of the scenario; `None`: only the whole is known."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True
@@ -208,6 +210,8 @@ class ExternalRanking(NamedTuple):
     """By model as the source names it; higher is better."""
     published: str = ""
     """Published agreement of the environment's scores with it, in words."""
+    aliases: Mapping[str, Sequence[str]] = {}
+    """Other names of its models, such as those of services and of released files."""
 
 
 class DemoRun(NamedTuple):

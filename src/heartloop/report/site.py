@@ -31,7 +31,7 @@ from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.calls import WITH_TEXTS, CallTexts, numbers_of, replays
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, matrix_of, side_by_side, tab_labels
-from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
+from heartloop.report.drawing import MOST_LINES, PALETTE, drawn, radar
 from heartloop.report.markdown import nodes_of
 from heartloop.report.page import Page
 from heartloop.report.provenance import PROCESS, provenance_of
@@ -219,6 +219,7 @@ def templates() -> Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters["digits"] = lambda value, places: f"{round(value, places) + 0.0:.{places}f}"
+    environment.filters["radar"] = radar
     environment.filters["drawn"] = lambda chart, width, height: drawn(chart, width=width, height=height)
     environment.filters["slug"] = lambda words: re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
