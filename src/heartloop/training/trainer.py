@@ -269,7 +269,8 @@ def keep_model(checkpoint: Path) -> None:
         except OSError:
             shutil.copy2(source, target)
 
-    shutil.copytree(checkpoint / "actor" / "huggingface", checkpoint / "model", copy_function=link, dirs_exist_ok=True)
+    shutil.rmtree(checkpoint / "model", ignore_errors=True)  # of an attempt that was killed
+    shutil.copytree(checkpoint / "actor" / "huggingface", checkpoint / "model", copy_function=link)
 
 
 def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:

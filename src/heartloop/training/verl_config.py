@@ -7,10 +7,10 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import resources
-from itertools import chain, count, islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -99,8 +99,13 @@ def stratified_order(scenarios: Sequence[Any], recipe: Recipe) -> list[Any]:
     groups: dict[str, list[Any]] = {}
     for scenario in scenarios:
         groups.setdefault(recipe.environment.training.group(scenario), []).append(scenario)
-    dealt = [chain.from_iterable(draw.sample(group, len(group)) for _ in count()) for group in groups.values()]
-    return list(islice(chain.from_iterable(zip(*dealt, strict=False)), recipe.batch.steps * recipe.batch.scenarios))
+
+    def dealt(group: Sequence[Any]) -> Iterator[Any]:
+        while True:
+            yield from draw.sample(group, len(group))
+
+    in_turn = chain.from_iterable(zip(*map(dealt, groups.values()), strict=False))
+    return list(islice(in_turn, recipe.batch.steps * recipe.batch.scenarios))
 
 
 def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[str, Any]]:

@@ -122,9 +122,7 @@ SCALE = Scale(
     group_title="emotion",
     group_order=EMOTIONS,
     course=lambda transcript: [0.0, *(100.0 * reward for reward in transcript.rewards)],
-    rules=lambda transcript: (
-        " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without", "length_of")).strip() or None
-    ),
+    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in Rules._fields).strip() or None,
     title="reward",
     of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
     zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
