@@ -109,21 +109,23 @@ class TestScenarios:
             split_of(read_recipe("rlver_ppo_tiny", settings=settings))
 
     def test_stratified_batches_have_as_many_of_each_scene(self, tmp_path: Path) -> None:
-        """EIBench's released training: 16 scenarios a step, four of each scene, through all steps without a second shuffle."""
+        """EIBench's released training; here with 100 steps of 8, from the 142 of its test set that are not held out."""
         import pyarrow.parquet
 
-        recipe = read_recipe("ctc_grpo_qwen3_8b", variants=["released"], settings=["batch.steps=200"])
-        split, paths = split_of(recipe), RunPaths(tmp_path / "run")
+        settings = ["batch.stratified=true", "scenarios.train=test", "scenarios.held_out_share=0.3333", "batch.steps=100"]
+        recipe, paths = read_recipe("ctc_grpo_tiny", settings=settings), RunPaths(tmp_path / "run")
+        split = split_of(recipe)
         write_data(recipe, split, paths)
         rows = pyarrow.parquet.read_table(paths.train).to_pylist()
-        assert len(rows) == 200 * 16
-        sources = [row["data_source"] for row in rows]
-        for step in range(200):
-            assert set(Counter(sources[16 * step : 16 * step + 16]).values()) == {4}
-        ids = [row["extra_info"]["scenario"] for row in rows]
-        assert len(set(ids[: 4 * 496])) == 4 * 496  # no scenario again before its scene is used up; the smallest has 496
-        assert max(Counter(ids).values()) == 2
-        assert [row["extra_info"]["index"] for row in rows] == list(range(len(rows)))
+        assert [row["extra_info"]["index"] for row in rows] == list(range(800))
+        for step in range(100):
+            assert set(Counter(row["data_source"] for row in rows[8 * step : 8 * step + 8]).values()) == {2}
+        for scene, scenarios in Counter(f"eibench_{scenario.stratum}" for scenario in split.train).items():
+            dealt = [row["extra_info"]["scenario"] for row in rows if row["data_source"] == scene]
+            first, second = dealt[:scenarios], dealt[scenarios : 2 * scenarios]
+            assert len(set(first)) == scenarios  # none again before all of its scene were played
+            assert sorted(first) == sorted(second)
+            assert first != second
 
     def test_rows_name_people_and_hold_no_prompt(self, tmp_path: Path) -> None:
         import pyarrow.parquet

@@ -175,14 +175,14 @@ SAME = "the same, otherwise written"
 NO_TESTS = "the script never evaluates"
 
 EIBENCH_SMALL = (
-    "learning_rate training_batch_size global_steps ppo_mini_batch_size max_prompt_length rollout_temperature max_response_length "
-    "rollout_top_p rollout_top_k max_dialogue_turns"
+    "learning_rate training_batch_size global_steps ppo_mini_batch_size max_prompt_length max_response_length "
+    "rollout_temperature rollout_top_p rollout_top_k max_dialogue_turns"
 )
 RLVER_SMALL = "base_model learning_rate warmup_steps policy_sampling_temperature user_simulator_base_model"
 PERM_SMALL = "base_model training_samples reward_judge_model training_gpus"
 SCRIPT = {
     "max_prompt_length max_response_length ppo_mini_batch_size": BY_TURN,
-    "adv_estimator top_k": SAME,
+    "top_k": SAME,
     "test_freq": NO_TESTS,
 }
 TABLE_10, TABLE_11, OF_SCRIPT = (f"eibench_{name}_settings" for name in ("table10_qwen3_8b", "table11_qwen3_32b", "script"))
@@ -205,7 +205,7 @@ DIFFERENT: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("rlver_ppo_qwen2.5_7b", "rlver_settings"): {
         "warmup_steps": RATIO, "user_simulator_base_model": USER, "grpo_rollouts_per_prompt": OTHER
     },
-    ("rlver_ppo_qwen2.5_7b", "rlver_script_settings"): SCRIPT,
+    ("rlver_ppo_qwen2.5_7b", "rlver_script_settings"): {**SCRIPT, "adv_estimator": SAME},
     ("rlver_ppo_qwen2.5_7b+warmup_50", "rlver_settings"): {
         "user_simulator_base_model": USER, "grpo_rollouts_per_prompt": OTHER
     },
@@ -213,7 +213,7 @@ DIFFERENT: Mapping[tuple[str, str], Mapping[str, str]] = {
         "warmup_steps": RATIO, "user_simulator_base_model": USER, "ppo_rollouts_per_prompt": OTHER
     },
     ("rlver_grpo_qwen2.5_7b", "rlver_script_settings"): {
-        **SCRIPT, "rollouts critic_learning_rate critic_lr_warmup_steps_ratio": "the script is that of PPO"
+        **SCRIPT, "adv_estimator rollouts critic_learning_rate critic_lr_warmup_steps_ratio": "the script is that of PPO"
     },
     ("rlver_ppo_tiny", "rlver_settings"): {RLVER_SMALL: SMALL, "grpo_rollouts_per_prompt": OTHER},
     ("rlver_grpo_tiny", "rlver_settings"): {RLVER_SMALL: SMALL, "batch_size": SMALL, "ppo_rollouts_per_prompt": OTHER},

@@ -177,7 +177,7 @@ class TestSettings:
             ("dialogue.reply_tokens=600", "less than dialogue.reply_tokens"),
             ("dialogue.credit=to_go", "ctc_grpo needs 'group'"),
             ("dialogue.credit=immediate", "ctc_grpo needs 'group'"),  # it has a credit by turn of its own
-            ("watching.keep_steps=[20, 30]", "keep_steps has 30, and checkpoints are saved every 20"),
+            ("watching.keep_steps=[20, 30]", "keep_steps has 30; expected multiples of save_every, which is 20"),
             ("machine.engine=vllm", "hf_cpu goes with cpu"),
             ("algorithm.critic_learning_rate=1", "only ppo has a critic"),
             ("scenarios.train=test", "held_out_share"),

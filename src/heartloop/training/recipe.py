@@ -316,9 +316,7 @@ class Watching(Section):
     @model_validator(mode="after")
     def _saves_what_it_keeps(self) -> Self:
         if unsaved := [step for step in self.keep_steps if not self.save_every or step < 1 or step % self.save_every]:
-            raise ValueError(
-                f"keep_steps has {unsaved[0]}, and checkpoints are saved every {self.save_every} steps; expected one"
-            )
+            raise ValueError(f"keep_steps has {unsaved[0]}; expected multiples of save_every, which is {self.save_every}")
         return self
 
 
