@@ -1,7 +1,7 @@
 """PERM's reward in TRL's GRPOTrainer, with LoRA: `python examples/perm_trl.py MODEL --judge service/model` (extra `trl`).
 
-Settings are those of the authors' script, which runs on four GPUs (`accelerate launch --num_processes 4`): 8 prompts an update. Left out:
-DeepSpeed, and the dropout of 0.1 that the script passes to no adapter.
+Settings are those of the authors' script, which runs on four GPUs (`accelerate launch --num_processes 4`), 8 prompts an update.
+Left out: DeepSpeed, and the dropout of 0.1 that the script passes to no adapter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ trainer = GRPOTrainer(
         user=given.judge,
         allow_embedded=given.allow_embedded,
         options={"length_of": "answer"},
-        sampling=Sampling(temperature=0.3, max_tokens=1024) if given.judge != "embedded" else None,
+        sampling=Sampling(temperature=0.3, max_tokens=1024),
     ),
     args=GRPOConfig(
         output_dir=given.out,

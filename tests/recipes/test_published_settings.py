@@ -229,7 +229,7 @@ DIFFERENT: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("perm_grpo_tiny", "perm_settings"): {PERM_SMALL: SMALL},
     ("perm_grpo_smollm2", "perm_settings"): {PERM_SMALL: SMALL},
 }  # fmt: skip
-"""Settings in which a recipe, with a variant after `+`, differs from a table, and why; it has the published value of all others."""
+"""Settings in which a recipe, with a variant after `+`, differs from a table, and why; all others have the published value."""
 NO_TABLE = {"empa_ctc_grpo_tiny"}
 """No paper trained in EMPA."""
 

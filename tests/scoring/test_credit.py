@@ -174,7 +174,7 @@ class TestRewardKinds:
     def test_summed_over_a_dialogue_the_three_kinds_are_one(self) -> None:
         """Returns of 0.45 and 0.40, 0.5 and 0, 0.475 and 0.2: two returns are always +-0.7071 from their mean."""
         for kind in ("outcome", "turn", "mixed"):
-            returns = [rewards.sum() for rewards in self.rewards(kind)]  # type: ignore[arg-type]
+            returns = [rewards.sum() for rewards in self.rewards(kind)]
             assert group_advantages(returns, sigma_min=0.0) == pytest.approx([0.70711, -0.70711], abs=1e-4)
         # longer dialogues gain where the outcome counts on each turn: 0.7 and 0.4 here
         assert [rewards.sum() for rewards in self.rewards("mixed_each")] == pytest.approx([0.7, 0.4])

@@ -198,7 +198,7 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
     points = []
     for g in answers:
         own = rules_of(g.dialogue)
-        rules = own._replace(**({"bystander_weight": own.weight, "without": ()} | dict(VARIANTS[variant])))
+        rules = own._replace(bystander_weight=own.weight, without=())._replace(**VARIANTS[variant])
         reward = reward_of(g.dialogue, preset=preset, rules=rules)
         points.append(broken_form(rules.weight) if reward is None else reward.total)
     return 100.0 * statistics.fmean(points)
