@@ -273,7 +273,7 @@ def test_every_row_of_a_table_is_compared_or_has_another_place(table: str) -> No
     assert others == {*FIELDS[table], *COMPUTED.get(table, {})}
 
 
-def test_perms_script_has_eight_prompts_an_update_and_trains_all_weights_as_it_stands() -> None:
+def test_perms_script_has_eight_prompts_an_update_and_would_train_all_weights() -> None:
     script = {name: float(str(settings_of("perm_script_settings")[name])) for name in (
         "gpus", "per_device_train_batch_size", "gradient_accumulation_steps", "num_generations", "num_train_samples"
     )}  # fmt: skip
