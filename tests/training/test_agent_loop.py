@@ -17,6 +17,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import load_environment
+from heartloop.environments.training import rewards_by_turn
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.recipe import read_recipe
@@ -154,6 +155,18 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     first = next(t for t in transcripts if (t.scenario, t.repeat) == (about["scenario"], rollout))
     assert about["said"] == [turn.reply for turn in first.turns]
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
+
+
+async def test_with_immediate_credit_the_estimator_gets_each_turns_own_reward(config: Any, tmp_path: Path) -> None:
+    grpo = ["algorithm.name=grpo", "algorithm.alpha=0", "dialogue.credit=immediate", "dialogue.reward=mixed_each"]
+    found = await roll(config, FakeClient(), [*EIBENCH, *grpo], tmp_path, rollouts=1)
+    played = {transcript.scenario: transcript for transcript in _transcripts(tmp_path)}
+    for outputs in found:
+        transcript = played[outputs[0].extra_fields["dialogue"]["scenario"]]
+        assert transcript.score is not None
+        own = [(reward + transcript.score) / 2 for reward in rewards_by_turn(transcript)]
+        assert len(set(own)) > 1
+        assert outputs[0].extra_fields["credit"]["process"] == pytest.approx(own)
 
 
 def _transcripts(folder: Path) -> list[Transcript]:
