@@ -22,6 +22,7 @@ from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.empa import perturbations as direct_judge
+from heartloop.environments.empa import users as empa_users
 from heartloop.environments.episode import play
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import load_attribute
@@ -127,7 +128,8 @@ def stages() -> Sequence[Stage]:
     for environment in OWN:
         for path in load_environment(environment).writing.values():
             load_attribute(path)
-    writings = [kind for kind in Writing.__subclasses__() if kind.__module__.startswith("heartloop.")]
+    direct = Writing.__subclasses__()
+    writings = [kind for one in direct for kind in (one, *one.__subclasses__()) if kind.__module__.startswith("heartloop.")]
     return [stage for kind in sorted(writings, key=lambda kind: kind.name) for stage in kind.stages]
 
 
@@ -156,7 +158,7 @@ def everything() -> dict[str, list[Schema]]:
     """The schemas that are sent, by the package that asks (an environment, or another package)."""
     roles = {f"environments.{name}": [schema for _, schema in sent(name)] for name in OWN}
     graded = [schema for name in ("daily", "perm", "stances") for schema in roles.pop(f"environments.{name}")]
-    roles["environments.empa"].append(schema_of(direct_judge._Impression))
+    roles["environments.empa"] += [schema_of(direct_judge._Impression), schema_of(empa_users._Deficit)]
     roles["environments.template"] = [schema_of(Appraisal)]
     written: list[type[BaseModel]] = [stage.answer for stage in stages()]
     written += [writing._Audit, writing._Mends, writing._Repeats]

@@ -181,7 +181,7 @@ class TestThePerson:
         for window in (1, 4):
             whole = dialogue(scenario, policy, to_the_end=True, window=window)
             assert whole.score is not None
-            assert len(whole.turns) >= MIN_TURNS
+            assert len(whole.turns) >= MIN_TURNS["released"]
             assert all(turn.message for turn in whole.turns[:-1])
         transcript = dialogue(scenario, policy, to_the_end=True, max_turns=20)
         check_own_words(scenario, transcript)
@@ -211,7 +211,7 @@ class TestTheDirector:
         for turn in dialogue(CASE, policy).turns[:-1]:
             act = Act(**turn.evidence["director"])
             assert act.function in FUNCTIONS
-            assert call_problem(act, released=released, turns=turn.index + 1) is None
+            assert call_problem(act, released=released, turns=turn.index + 1, preset="released") is None
             released += [act.argument] if act.function.startswith("reveal") else []
 
     def test_a_long_time_without_good_is_let_go(self) -> None:

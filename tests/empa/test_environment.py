@@ -13,7 +13,7 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Message, Sampling, Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.environments.empa.environment import (
     MIN_TURNS,
     Act,
@@ -25,7 +25,7 @@ from heartloop.environments.empa.environment import (
     judged_dialogue,
 )
 from heartloop.environments.empa.scenario import EmpaScenario, load_scenarios
-from heartloop.environments.empa.scoring import epmq, form_keys, trace
+from heartloop.environments.empa.scoring import DEFICIT_POINTS, epmq, form_keys, trace
 from heartloop.environments.empa.stored import rescored
 from heartloop.environments.empa.users import EmpaLLMUser
 from heartloop.environments.episode import CallLog, play
@@ -35,6 +35,7 @@ from heartloop.environments.training import Returns
 
 CASES = load_scenarios("cases")
 CASE = CASES[0]
+LEAST = MIN_TURNS["released"]
 
 
 def levels(**given: int) -> dict[str, int]:
@@ -106,15 +107,30 @@ class TestStates:
 
 class TestEnds:
     @pytest.mark.parametrize(("form", "stop"), [(GOOD, "success"), (BAD, "failure")], ids=["success", "failure"])
-    async def test_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
+    async def test_in_released_success_and_failure_come_no_earlier_than_turn_12(self, form: Mapping[str, int], stop: str) -> None:
         transcript = await played(Fixed(form))
-        assert (transcript.stop, len(transcript.turns)) == (stop, MIN_TURNS)
-        assert transcript.turns[-1].message == f"line {MIN_TURNS - 1}"
+        assert (transcript.stop, len(transcript.turns)) == (stop, LEAST)
+        assert transcript.turns[-1].message == f"line {LEAST - 1}"
+
+    async def test_in_paper_success_comes_when_it_is_reached_and_nothing_is_a_failure(self) -> None:
+        """Points of 2 on every axis that still lacks: success once the energy is above |P_0|, as the mean cosine is above 0.5."""
+        at, total, forms = list(CASE.start), 0.0, []
+        while total <= CASE.distance:
+            step = [2 if x < 0 else 0 for x in at]
+            total -= sum(v * x for v, x in zip(step, at, strict=True)) / math.hypot(*at)
+            at = [x + v for x, v in zip(at, step, strict=True)]
+            forms.append(levels(**dict(zip("CAP", step, strict=True))))
+        transcript = await played(Fixed(*forms), preset="paper")
+        assert (transcript.stop, len(transcript.turns)) == ("success", len(forms))
+        early = await played(Fixed(NOTHING, acts=(Act("end"),)), preset="paper")
+        assert (early.stop, len(early.turns)) == ("goodbye", 1)
+        harm = await played(Fixed(BAD), preset="paper")
+        assert (harm.stop, len(harm.turns)) == ("turn_limit", 45)
 
     async def test_the_directors_end_is_a_goodbye_and_before_turn_12_a_failure_of_the_director(self) -> None:
-        user = Fixed(NOTHING, acts=(*[Act("wait")] * (MIN_TURNS - 1), Act("end")))
+        user = Fixed(NOTHING, acts=(*[Act("wait")] * (LEAST - 1), Act("end")))
         transcript = await played(user)
-        assert (transcript.stop, len(transcript.turns)) == ("goodbye", MIN_TURNS)
+        assert (transcript.stop, len(transcript.turns)) == ("goodbye", LEAST)
         assert user.views["speak"][-1].ending == "goodbye"
         early = await played(Fixed(NOTHING, acts=(Act("end"),)))
         assert (early.stop, early.score) == ("failed", None)
@@ -168,8 +184,8 @@ class TestDirector:
     )
     def test_only_the_fixed_set_in_the_order_of_the_story(self, act: Act, released: int, problem: str) -> None:
         stages = ["opening", *(f"stage {n}" for n in (1, 2, 3, 4))]
-        assert problem in (call_problem(act, released=stages[: released + 1], turns=3) or "")
-        assert call_problem(Act("reveal_stage", "epilogue"), released=stages, turns=3) is None
+        assert problem in (call_problem(act, released=stages[: released + 1], turns=3, preset="released") or "")
+        assert call_problem(Act("reveal_stage", "epilogue"), released=stages, turns=3, preset="released") is None
 
 
 class TestWhoseFailure:
@@ -230,7 +246,8 @@ class TestRescore:
         assert {call.turn for call in found.calls} == set(range(12))
 
     async def test_a_failure_stays_one_and_an_unscored_dialogue_unscored(self) -> None:
-        assert rescored(await played(Fixed(BAD)), EmpaOptions(preset="paper", max_turns=45)).stop == "failure"
+        failed = await played(Fixed(BAD))
+        assert rescored(rescored(failed, EmpaOptions(preset="paper")), EmpaOptions()).stop == failed.stop == "failure"
         stored = await played(Fixed(GOOD, breaks="direct"))
         found = rescored(stored, EmpaOptions(preset="paper", max_turns=45))
         assert (found.score, found.stop, found.failure) == (None, "failed", stored.failure)
@@ -263,9 +280,9 @@ async def embedded_dialogue(max_turns: int = 3, *, window: int = 1, replies: tup
     return await play(environment, cases[0].id, ScriptedChat([*replies] * max_turns), seed=7)
 
 
-def returns(transcript: Transcript) -> Returns:
+def returns(transcript: Transcript, **options: Any) -> Returns:
     assert EMPA.training is not None
-    return EMPA.training.returns(transcript, EMPA.read_options({}))
+    return EMPA.training.returns(transcript, EMPA.read_options(options))
 
 
 async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
@@ -277,6 +294,18 @@ async def test_rewards_are_success_and_the_share_of_the_deficit() -> None:
     assert returns(case.model_copy(update={"stop": "success"})).outcome == 1.0
     # 45 windows that go back as far as a form can say
     assert found.worst_turns == pytest.approx(-45 * math.sqrt(4**2 + 5**2 + 5**2) / deficit)
+
+
+async def test_a_window_with_stagnation_or_regression_is_penalised() -> None:
+    """From (-18, -14, -12) five windows of nothing: stagnation at the fifth. Then -2 on C: |P| grows from 25.8 by 1.4 and more,
+    which is a spread of 0.6 over five, and the sixth of them is the sixth negative window in eight: regression.
+    """
+    steps = [NOTHING] * 5 + [levels(C=-1)] * 6
+    case = await played(Fixed(*steps), max_turns=len(steps), to_the_end=True)
+    plain, penalised = returns(case).process, returns(case, penalty=0.1).process
+    taken = [round((a - b) / 0.1) for a, b in zip(plain, penalised, strict=True)]
+    assert taken == [0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1]
+    assert returns(case, penalty=0.1).worst_turns == pytest.approx(returns(case).worst_turns - 45 * 0.2)
 
 
 async def test_the_energy_of_a_window_is_the_reward_of_the_reply_that_closes_it() -> None:
@@ -309,9 +338,10 @@ def roles(**answers: list[str]) -> ScriptedChat:
 
     def answer(messages: Any) -> str:
         head = messages[0].content
-        role = "judge" if "You are the judge" in head else "director" if "You direct the" in head else "person"
+        heads = {"You are the judge": "judge", "You direct the": "director", "You say what this person lacks": "deficit"}
+        role = next((name for words, name in heads.items() if words in head), "person")
         number = used[role] = used.get(role, -1) + 1
-        mine = answers.get(role, [{"judge": form(C=1), "director": call(), "person": speech()}[role]])
+        mine = answers.get(role) or [{"judge": form(C=1), "director": call(), "person": speech()}[role]]
         return mine[min(number, len(mine) - 1)]
 
     return ScriptedChat(answer, name="sim")
@@ -424,6 +454,51 @@ class TestTheJudge:
         assert mark["reason"]["minLength"] == 1
 
 
+def deficit_form(quote: str = CASE.topic, **levels: int) -> str:
+    """An IEDR form: `C1=2` is level 2 of C.1, with the quote; the rest is 0."""
+    given = {name: levels.get(name.replace(".", ""), 0) for name in DEFICIT_POINTS}
+    ratings = [{"indicator": x, "quote": quote if level else "", "reason": "r", "level": level} for x, level in given.items()]
+    return json.dumps({"ratings": ratings})
+
+
+class TestTheInitialDeficit:
+    async def judged(self, *answers: str, **options: Any) -> Transcript:
+        user = EmpaLLMUser(roles(deficit=list(answers)))
+        replies = ScriptedChat([REPLY], cycle=True)
+        return await play(Empa([CASE], user, deficit="judged", max_turns=2, **options), CASE.id, replies, seed=100)
+
+    async def test_the_judge_fills_the_form_before_the_first_message(self) -> None:
+        """C.1 at 2 is 4 points, A.2 at 3 is 12, P.3 at 1 is 3: |P_0| is 13; progress of 1 on C has the energy 4/13."""
+        transcript = await self.judged(deficit_form(C1=2, A2=3, P3=1))
+        assert transcript.start == {"C": -4, "A": -12, "P": -3}
+        assert transcript.turns[0].evidence["energy"] == pytest.approx(4 / 13, abs=1e-4)
+        assert [one.role for one in transcript.calls if one.purpose == "iedr"] == ["judge"]
+        assert (transcript.facts["deficit"], "iedr" in transcript.prompts) == ("judged", True)
+
+    @pytest.mark.parametrize(
+        "wrong", [deficit_form("words that are not there", C1=1), deficit_form(), deficit_form(C1=1).replace('"C.2"', '"C.1"')]
+    )
+    async def test_a_form_that_is_wrong_is_asked_again_and_then_leaves_the_dialogue_unscored(self, wrong: str) -> None:
+        assert (await self.judged(wrong, deficit_form(A2=1))).counts["re-asks"] == 1
+        failed = await self.judged(wrong)
+        assert (failed.stop, failed.score, failed.failure and failed.failure.role) == ("failed", None, "judge")
+
+    async def test_rescoring_and_another_judge_keep_it(self) -> None:
+        transcript = await self.judged(deficit_form(C1=2, A2=3, P3=1))
+        options = EMPA.read_options({"preset": "released", "deficit": "judged", "max_turns": 2})
+        again = await rejudged(EMPA, transcript, CASE, Fixed(levels(C=2)), options)
+        assert again.start == transcript.start
+        assert rescored(transcript, EmpaOptions(preset="paper")).turns[0].state == {"C": -3, "A": -12, "P": -3}
+
+    async def test_by_default_nothing_is_asked_and_an_embedded_judge_is_refused(self) -> None:
+        model = roles()
+        transcript = await asked_models(model)
+        assert asked_of(model, "judge")[0] == model.asked[0]
+        assert "deficit" not in transcript.facts
+        with pytest.raises(UseError, match="the embedded judge fills no IEDR form"):
+            EMPA.make([CASE], EMPA.players(), {"deficit": "judged"})
+
+
 class TestTheDirectorAndThePerson:
     async def test_a_call_that_cannot_be_carried_out_is_asked_again(self) -> None:
         model = roles(director=[call("reveal_stage", "stage 3"), call("reveal_stage", "stage 1")])
@@ -433,9 +508,9 @@ class TestTheDirectorAndThePerson:
 
     @pytest.mark.parametrize(("good", "stop"), [(True, "turn_limit"), (False, "goodbye")])
     async def test_end_waits_for_the_story_unless_nothing_does_good(self, good: bool, stop: str) -> None:
-        calls = [*[call()] * (MIN_TURNS - 1), call("end"), call()]
+        calls = [*[call()] * (LEAST - 1), call("end"), call()]
         judge = [form(C=1)] if good else [form()]
-        transcript = await asked_models(roles(director=calls, judge=judge), turns=MIN_TURNS + 1)
+        transcript = await asked_models(roles(director=calls, judge=judge), turns=LEAST + 1)
         assert transcript.stop == stop
         assert transcript.counts.get("re-asks", 0) == good
 

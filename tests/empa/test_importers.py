@@ -66,9 +66,9 @@ def result(forms: Sequence[Levels], *, model: str = "model-a", script: str = "sc
         if turn < len(forms):
             history.append({"role": "actor", "content": f"第{turn}句话。"})
     found: dict[str, Any] = {
-        "total_turns": len(forms), "termination_reason": "to the limit", "script_id": script,
+        "total_turns": len(forms), "termination_reason": "Reached max turns (4), timeout", "script_id": script,
         "scenario": {"script_id": script, "story_outcome": "灯又亮了。"}, "history": history, "test_model_name": model,
-        "actor_model": "a/sim", "judger_model": "a/judge", "director_model": "a/director", "status": "max_turns",
+        "actor_model": "a/sim", "judger_model": "a/judge", "director_model": "a/director", "status": "success",
         "epj": {
             "P_0_initial_deficit": list(START), "P_final_position": trajectory[-1]["P_t"], "trajectory": trajectory,
             "K": 1, "epsilon": 1.0, "iedr_details": {"filled_iedr": {**IEDR, "_detailed": {}}},
@@ -120,6 +120,7 @@ class TestReading:
         assert [turn.reply for turn in transcript.turns] == [f"第{n}次回答。" for n in (1, 2, 3, 4)]
         assert [turn.message for turn in transcript.turns] == ["第1句话。", "第2句话。", "第3句话。", None]
         assert transcript.start == dict(zip("CAP", map(float, START), strict=True))
+        assert (transcript.facts["axis"], transcript.facts["difficulty"]) == ("A", "easy")  # |P_0| is 19
         assert transcript.turns[0].state == {"C": -9, "A": -12, "P": -6}
         assert transcript.turns[3].change == {"C": -4, "A": 0, "P": -5}
         assert transcript.turns[0].evidence["quotes"] == {"C.Prog": "回答", "A.Prog": "回答"}
@@ -134,18 +135,24 @@ class TestReading:
         assert (found.turn, found.field, found.theirs) == (2, field, record["epj"]["trajectory"][2]["epm"][field])
 
     def test_a_state_a_step_a_start_and_a_success_that_disagree_are_named(self, tmp_path: Path) -> None:
-        record = result(FORMS, status="success")
+        record = result(FORMS, termination_reason="EPM success: positional")
         record["epj"]["trajectory"][4]["P_t"] = [0, 0, 0]
         record["epj"]["trajectory"][3]["v_t"] = [1, 0, 0]
         record["epj"]["iedr_details"]["filled_iedr"]["C.1"] = 3
         fields = [(d.turn, d.field) for d in disagreeing(record)]
-        assert fields == [(0, "P_0_initial_deficit"), (3, "v_t"), (4, "P_t"), (4, "status")]
+        assert fields == [(0, "P_0_initial_deficit"), (3, "v_t"), (4, "P_t"), (4, "termination_reason")]
 
     @pytest.mark.parametrize(
-        ("status", "stop"), [("success", "success"), ("failure", "failure"), ("max_turns", "turn_limit"), ("stopped", "goodbye")]
+        ("reason", "stop"),
+        [
+            ("EPM v2.0 Success: Geometric Victory", "success"),
+            ("EPM failure: collapsed", "failure"),
+            ("Reached max turns (45), timeout", "turn_limit"),
+            ("the talk has come to its end", "goodbye"),
+        ],
     )
-    def test_ends(self, tmp_path: Path, status: str, stop: str) -> None:
-        assert read_results(write(tmp_path, result(FORMS, status=status))).transcripts[0].stop == stop
+    def test_how_a_dialogue_ended_is_its_reason_and_not_its_status(self, tmp_path: Path, reason: str, stop: str) -> None:
+        assert read_results(write(tmp_path, result(FORMS, termination_reason=reason))).transcripts[0].stop == stop
 
 
 class TestUnjudged:
@@ -169,10 +176,20 @@ class TestUnjudged:
         assert row.theirs.indices.density == pytest.approx(row.ours.indices.density * 4 / 5)
         assert row.theirs.indices.energy == pytest.approx(row.ours.indices.energy)
 
-    def test_a_level_that_is_none_is_no_judgement_and_a_dialogue_without_any_is_unscored(self, tmp_path: Path) -> None:
-        record = result(FORMS)
-        record["epj"]["trajectory"][1]["mdep_analysis"]["A_Prog_level"] = None
-        assert read_results(write(tmp_path, record)).counts["unjudged turns"] == 1
+    def test_a_level_that_is_missing_is_zero_and_the_turn_stays_judged(self, tmp_path: Path) -> None:
+        """The authors count a level that the judge left out, or gave another name, as 0."""
+        record = result([{"C": 1}, *FORMS[1:]])
+        analysis = record["epj"]["trajectory"][1]["mdep_analysis"]
+        analysis["A_Prog_level"] = None
+        analysis["PNeg_level"] = analysis.pop("P_Neg_level")
+        imported = read_results(write(tmp_path, record))
+        assert (imported.counts["missing levels"], imported.counts["unjudged turns"]) == (2, 0)
+        assert list(imported.details) == []
+        (row,) = by_model(imported.transcripts)
+        (whole,) = by_model(read_results(write(tmp_path / "whole", result([{"C": 1}, *FORMS[1:]]))).transcripts)
+        assert row.theirs == row.ours == whole.theirs
+
+    def test_a_dialogue_without_any_judgement_is_unscored(self, tmp_path: Path) -> None:
         (transcript,) = read_results(write(tmp_path / "none", result([UNJUDGED, UNJUDGED]))).transcripts
         assert (transcript.score, transcript.rewards) == (None, ())
 

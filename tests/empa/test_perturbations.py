@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from heartloop.core.blocks import Chart
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import AnswerError, InputError, UseError
@@ -232,6 +233,15 @@ async def test_the_first_reply_by_hand() -> None:
     shift = cell(found, "sycophancy", "rubric", ALIGNED).shift
     assert (shift.n, shift.mean, shift.decrease_rate) == (3, -3, 1.0), "one aligned reply, three attacks"
     assert cell(found, attack, "epm", ALL).shift.n == 2
+
+
+async def test_the_picture_of_figure_5c_sets_the_energy_against_the_size() -> None:
+    """As above: the size of the step goes from 3 to sqrt 26, the energy from 3 x 18 / |P_0| to (-5 x 14 + 12) / |P_0|."""
+    (chart,) = (block for block in result_of([await judged()]).page if isinstance(block, Chart))
+    assert [series.name for series in chart.series] == ["pure empathy", "self-empowerment", "psycho-jargon"]
+    for series in chart.series:
+        (point,) = series.points
+        assert (point.x, point.y) == pytest.approx((math.sqrt(26) - 3, (-5 * 14 + 12 - 3 * 18) / SIZE))
 
 
 async def test_under_paper_a_step_is_seen_from_where_the_original_stood() -> None:

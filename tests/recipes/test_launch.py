@@ -22,7 +22,7 @@ from heartloop.core.system import read_steps
 from heartloop.training import launch
 from heartloop.training.metrics import step_line
 from heartloop.training.plan import Missing, missing
-from heartloop.training.recipe import Recipe, read_recipe
+from heartloop.training.recipe import Recipe, read_recipe, recipe_names
 from heartloop.training.verl_config import RunPaths
 
 VERL = '''
@@ -122,6 +122,19 @@ class TestARun:
         assert (len(settings["scenarios"]["train"]), len(settings["scenarios"]["held_out"])) == (80, 20)
         command = json.loads((paths.attempts / "001" / "command.json").read_text())
         assert f'actor_rollout_ref.model.path="{tmp_path}/policy"' in command
+
+    def test_processes_of_a_cluster_get_what_the_command_would_hand_down(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+        monkeypatch.setenv("OPENROUTER_API_KEY", "secret")
+        train(recipe_of(), tmp_path / "run", progress=Printed())
+        attempt = RunPaths(tmp_path / "run").attempts / "001"
+        command = json.loads((attempt / "command.json").read_text())
+        handed = dict(word.rpartition("env_vars.")[2].split("=", 1) for word in command if "runtime_env.env_vars." in word)
+        assert json.loads(handed["VERL_FILE_LOGGER_PATH"]) == str(attempt / "metrics.jsonl")
+        assert {"VERL_PLATFORM", "VERL_USE_EXTERNAL_MODULES", "PYTHONPATH"} <= handed.keys()
+        assert "secret" not in " ".join(command)  # keys are not written down
 
     def test_a_note_of_the_last_checkpoint_that_a_kill_left_empty_is_mended(self, tmp_path: Path) -> None:
         run = tmp_path / "run"
@@ -279,7 +292,28 @@ class TestTheCommand:
     def test_people_that_are_not_here_are_missing_too(self) -> None:
         done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")
         assert done.exit_code == 2
-        assert "- scenarios cannot be read: unknown scenario set 'rlver_train.jsonl'" in done.output
+        assert "scenarios.train is 'rlver_train.jsonl'" in done.output
+        assert "--variant shipped trains" in done.output
+        shipped = self.run("rlver_ppo_qwen2.5_7b", "--dry-run", "--variant", "shipped")
+        assert "scenarios.train is" not in shipped.output
+
+    def test_the_sets_of_the_environment_are_named_where_no_variant_ships_scenarios(self) -> None:
+        refused = self.run("ctc_grpo_tiny", "--allow-embedded", "--set", "scenarios.train=mine.jsonl")
+        assert "no file here and no set of eibench (test or train)" in str(refused.exception)
+        assert not Path("runs").exists()
+
+    @pytest.mark.parametrize("recipe", recipe_names())
+    def test_what_blocks_comes_before_the_command_in_at_most_25_lines(self, monkeypatch: pytest.MonkeyPatch, recipe: str) -> None:
+        for name in ("OPENROUTER_API_KEY", "RAY_ADDRESS"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("COLUMNS", "80")
+        monkeypatch.setattr("heartloop.training.plan.find_spec", lambda name: None)
+        before, _, command = self.run(recipe, "--dry-run").output.partition("\nverl's command:")
+        problems = before[before.index(" to solve before it can start here:") :].splitlines()
+        assert any("extra train is not installed" in line for line in problems)
+        assert len(problems) <= 25
+        assert max(map(len, problems)) <= 80
+        assert "verl.trainer.main_ppo" in command
 
 
 class TestTheLine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from collections import Counter
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.environments.perm.scenario import DrawnScenario
+from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
+from heartloop.environments.sage.importers import read_profiles
 from heartloop.training import plan
 from heartloop.training.plan import counts_of, gigabytes_per_gpu, missing, plan_text
 from heartloop.training.recipe import Recipe, read_recipe
@@ -25,6 +28,7 @@ from heartloop.training.verl_config import (
     split_of,
     write_data,
 )
+from tests.released_form import profile, write
 
 
 class TestCounts:
@@ -104,6 +108,14 @@ class TestScenarios:
             split_of(read_recipe("perm_grpo_tiny", settings=settings))
         assert len(split_of(read_recipe("perm_grpo_tiny", settings=[*settings, "dialogue.user=heartloop/reflector"])).train) == 1
 
+    def test_rlver_trains_on_imported_profiles_without_first_messages(self, tmp_path: Path) -> None:
+        """RLVER's training profiles have none; the user simulator writes them (docs/released-data.md)."""
+        profiles = write(tmp_path / "train.jsonl", [profile(number, first=None) for number in range(32)])
+        write_records(tmp_path / "rlver_train.jsonl", read_profiles(profiles).scenarios, exclude_unset=True)
+        recipe = read_recipe("rlver_ppo_qwen2.5_7b", settings=[f"scenarios.train={tmp_path / 'rlver_train.jsonl'}"])
+        split = split_of(recipe)
+        assert (len(split.train), len(split.held_out)) == (32, 100)
+
     def test_a_file_that_holds_held_out_people(self, tmp_path: Path) -> None:
         file = tmp_path / "scenarios.jsonl"
         people = load_environment("sage").load("support")[:40]
@@ -129,6 +141,10 @@ class TestScenarios:
         assert (first["extra_info"]["split"], first["extra_info"]["seed"], first["agent_name"]) == ("held_out", 3, "heartloop")
 
 
+CONNECT = plan._connect
+"""The connection itself, which a machine with everything on it does not try."""
+
+
 class TestMissing:
     @pytest.fixture
     def bare(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -144,6 +160,7 @@ class TestMissing:
     def full(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """A machine with everything on it."""
         monkeypatch.setattr(plan, "find_spec", lambda name: object())
+        monkeypatch.setattr(plan, "_connect", lambda user: None)
         monkeypatch.setattr(plan, "_gpus", lambda: [80.0] * 8)
         monkeypatch.setattr(plan, "_free_memory", lambda: 64.0)
         monkeypatch.setenv("OPENROUTER_API_KEY", "something")
@@ -207,6 +224,18 @@ class TestMissing:
         monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "wandb" else object())
         (found,) = missing(read_recipe("rlver_grpo_tiny", settings=[setting]), allow_embedded=True)
         assert said in f"{found.what} {found.remedy}"
+        assert found.stops
+
+    @pytest.mark.usefixtures("full")
+    def test_a_user_simulator_whose_address_is_silent_stops_the_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plan, "_connect", CONNECT)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            monkeypatch.setenv("VLLM_BASE_URL", f"http://127.0.0.1:{port}/v1")
+            recipe = read_recipe("rlver_grpo_tiny", settings=["dialogue.user=vllm/qwen"])
+            assert missing(recipe) == []
+        (found,) = missing(recipe)
+        assert f"http://127.0.0.1:{port} does not answer" in found.remedy
         assert found.stops
 
     @pytest.mark.usefixtures("full")

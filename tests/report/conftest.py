@@ -18,7 +18,7 @@ from heartloop.evaluation.store import read_run
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
 from tests.report.talks import HOSTILE, WriteRun, sage_talks, write_run_into
-from tests.report.training_bench import training_run
+from tests.report.training_bench import training_run, write_held_out
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -72,7 +72,10 @@ def every_run(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         (folder / "sage-other" / file).write_text(re.sub(r'"user": ?"embedded"', '"user":"x/sim"', text), encoding="utf-8")
     for variant in ("no_floor", "control"):
         training_run(folder / variant, variants=(variant,), data={"dialogue/failed": 1})
-    training_run(folder / "ppo", recipe="rlver_ppo_tiny", made=3)
+    trained = training_run(folder / "ppo", recipe="rlver_ppo_tiny", made=3)
+    played = read_run(folder / "sage").transcripts
+    ends = {0: "heartloop/hostile", 3: "heartloop/counsellor"}
+    write_held_out(trained, {step: [one for one in played if one.model == model] for step, model in ends.items()})
     return sorted(path.parent for path in folder.glob("*/settings.json"))
 
 

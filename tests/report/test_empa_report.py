@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heartloop.core.blocks import Estimate, Row, Table
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.dialogue_text import spans_of, stands_in
 from heartloop.environments.empa.report import (
@@ -20,13 +21,17 @@ from heartloop.environments.empa.report import (
     frame_of,
     group_of,
     journey,
+    laws_of,
     measured,
     model_paths,
     step_table,
     steps_of,
+    tier_of,
 )
+from heartloop.environments.report import published
 from heartloop.evaluation.scores import ModelScore, score_card
 from heartloop.report.site import write_site
+from heartloop.scoring.statistics import t_quantile
 from tests.report.talks import EMPA, WriteRun, empa_talk, levels, panel_input
 from tests.report.test_eibench_report import data
 
@@ -89,7 +94,7 @@ class TestPaths:
         """Frame -10 to 10, so a point is 7.5 pixels: start at C -3, A -4 is (52.5, 105); +3 on both, then -2 on A."""
         found = one(GOOD, levels(A=-1), levels(P=1))
         (model,) = model_paths([(0, row_of([found.dialogue]), [found])], PlaneFrame(-10, 10))
-        ((tier, n, (first, second)),) = model["tiers"]
+        ((tier, n, (first, second, third)),) = model["tiers"]
         assert (tier, n, model["left"]) == ("easy", 1, 0)
         assert first == {
             "towards": "M52.5 105l22.5-22.5",
@@ -99,6 +104,7 @@ class TestPaths:
             "ends": [(75.0, 97.5, "else")],
         }
         assert second["aside"] == "M75 97.5l7.5 0"
+        assert third["aside"] == "M75 75l0-7.5"  # C across, P up: C 0, P from 0 to 1
 
     def test_the_frame_goes_by_the_starts_and_a_path_that_leaves_it_is_counted(self) -> None:
         found = one(*[BAD] * 3, start=(-10.0, -6.0, -2.0), stop="failure")  # C -4 and A -5 a window: A ends at -21
@@ -112,8 +118,10 @@ class TestPaths:
         """|v| is 3 sqrt 2 and 2; cos is 1.4 / sqrt 2 and -0.8."""
         found = one(GOOD, levels(A=-1))
         cells: tuple[Any, ...] = step_table([(0, row_of([found.dialogue]), [found])]).rows[0].cells
-        assert [cell.mean for cell in cells] == pytest.approx([(3 * 2**0.5 + 2) / 2, (1.4 / 2**0.5 - 0.8) / 2])
-        assert [(cell.n, cell.low) for cell in cells] == [(1, None)] * 2
+        lengths = [len(turn.reply) for turn in found.dialogue.turns]
+        expected = [(3 * 2**0.5 + 2) / 2, (1.4 / 2**0.5 - 0.8) / 2, sum(lengths) / len(lengths), found.epmq.score]
+        assert [cell.mean for cell in cells] == pytest.approx(expected)
+        assert [(cell.n, cell.low) for cell in cells] == [(1, None)] * 4
 
     def test_steps_for_the_picture_in_space_are_short(self) -> None:
         found = steps_of(one(GOOD, levels(A=-1), levels(P=1)))
@@ -151,12 +159,46 @@ class TestProfiles:
         assert (group_of("mechanism", found), group_of("need", found)) == (mechanism, need)
 
 
+class TestFalls:
+    def test_the_fourteen_published_models_are_in_the_tiers_of_the_paper(self) -> None:
+        rows = published("heartloop.environments.empa", "empa_table07_leaderboard")
+        tiers = [tier_of(float(str(row["outcome"])), float(str(row["efficiency"]))) for row in rows]
+        names = ("precision navigator", "safe stagnator", "capability cliff", "systemic failure")
+        assert tiers == [name for name, n in zip(names, (3, 6, 4, 1), strict=True) for _ in range(n)]
+
+    def test_a_fall_is_the_easier_kind_minus_the_harder_one(self) -> None:
+        """On A: two routine scenarios, two challenging ones; the interval is Welch's."""
+        forms = {"easy": ([GOOD] * 2, [GOOD] * 3), "hard": ([BAD], [BAD] * 2)}
+        talks = [
+            empa_talk("m", f"{difficulty} {n}", form, facts={"axis": "A", "difficulty": difficulty, "threshold": "low"})
+            for difficulty, two in forms.items()
+            for n, form in enumerate(two)
+        ]
+        falls = board(talks)["falls"]
+        cell = falls.rows[0].cells[[column.name for column in falls.columns].index("A: routine − challenging")]
+        a, b, c, d = (talk.score or 0.0 for talk in talks)
+        assert (cell.n, cell.mean) == (4, pytest.approx((a + b) / 2 - (c + d) / 2))
+        s1, s2 = (a - b) ** 2 / 4, (c - d) ** 2 / 4  # variances over n
+        df = (s1 + s2) ** 2 / (s1**2 + s2**2)
+        assert cell.high - cell.mean == pytest.approx(t_quantile(0.975, df) * (s1 + s2) ** 0.5)
+        assert falls.rows[0].cells[-1] is None  # nobody is defensive
+
+    def test_laws_are_counted_over_the_models_that_have_the_numbers(self) -> None:
+        def falls(ahead: float, *means: float | None) -> Row:
+            return Row("m", ("tier", *(None if mean is None else Estimate(2, mean) for mean in (ahead, *means))))
+
+        rows = (falls(44.2, 1, 15, 30, 2, 21, 25), falls(4.9, 9, 3, 4, 8, 20, 1), falls(25, None, 16, 20, 1, None, 2))
+        met = [(holds, of) for _, holds, of in laws_of(Table("falls", (), rows))]
+        assert met == [(2, 3), (2, 3), (1, 2), (1, 2), (1, 2)]
+
+
 class TestBoard:
     def test_components_add_up_to_the_score(self) -> None:
         talks = [empa_talk("m", f"s{n}", [GOOD] * (n + 1)) for n in range(3)]
         shown = board(talks)
         (row,) = shown["components"].rows
-        score, outcome, efficiency, stability = (cell.mean for cell in row.cells[:4])
+        score, outcome, efficiency, stability, surplus = (cell.mean for cell in row.cells[:5])
+        assert surplus == pytest.approx((1 + 2 + 3) / 3 * 4.2 - 5)  # EMPA Table 8: 4.2 a window, and |P_0| is 5
         assert 0.4 * outcome + 0.2 * efficiency + 0.4 * stability == pytest.approx(score)
         assert score == pytest.approx(sum(t.score or 0 for t in talks) / 3)
         assert sum(len(table.columns) for _, table in shown["indices"]) == 9
@@ -165,7 +207,7 @@ class TestBoard:
         with_gap, without = empa_talk("m", "s1", [GOOD, None, BAD]), empa_talk("m", "s1", [GOOD, BAD])
         ((*numbers, windows),) = (row.cells for row in board([with_gap])["components"].rows)
         assert windows == "3 windows, 1 not judged"
-        assert numbers == list(board([without])["components"].rows[0].cells[:4])
+        assert numbers == list(board([without])["components"].rows[0].cells[:5])
 
     def test_cases_go_from_easy_to_extreme_and_lead_to_their_talk(self) -> None:
         talks = [

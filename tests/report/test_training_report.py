@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from heartloop.report.training import (
     TrainingRun,
     arms_of,
     band_of,
+    held_out_pairs,
     is_training_run,
     notes_of,
     pages_of,
@@ -31,7 +33,8 @@ from heartloop.report.training import (
     training_tables,
 )
 from heartloop.training.recipe import read_recipe
-from tests.report.training_bench import training_run
+from tests.report.talks import talk
+from tests.report.training_bench import training_run, write_held_out
 
 CURVES = st.dictionaries(st.integers(0, 300), st.floats(-1e6, 1e6), min_size=1)
 
@@ -158,6 +161,62 @@ class TestPage:
     def test_settings_that_differ(self, made: Made) -> None:
         page = TrainingPage([made("a"), made("b", variants=("no_floor",), seed=3)])
         assert page.differences == [("algorithm.sigma_min", ["0.1", "1e-06"])]
+
+
+class TestDialogues:
+    """Held-out dialogues of the first and the last step."""
+
+    def test_the_same_scenario_at_both_ends(self, made: Made) -> None:
+        run = made(recipe="rlver_ppo_tiny")
+        write_held_out(
+            run.path,
+            {
+                0: [talk("", "a", [0]), talk("", "b", [5]), talk("", "c", [0]), talk("", "only at first", [0])],
+                20: [talk("", "a", [60])],  # neither the first nor the last
+                40: [talk("", "a", [20]), talk("", "b", [-5]), talk("", "c", [3]), talk("", "only at last", [40])],
+            },
+        )
+        pairs = held_out_pairs(run)
+        assert [(pair.first.scenario, pair.change) for pair in pairs] == [("b", -10.0), ("c", 3.0), ("a", 20.0)]
+        assert {(pair.first.model, pair.last.model) for pair in pairs} == {("step 0", "step 40")}
+
+    def test_the_best_the_median_and_the_worst_change_are_shown(self, made: Made) -> None:
+        run = made(recipe="rlver_ppo_tiny")
+        changes = {"a": 20.0, "b": -10.0, "c": 3.0, "d": 4.0}
+        write_held_out(run.path, {0: [talk("", name, [0]) for name in changes]})
+        write_held_out(run.path, {40: [talk("", name, [change]) for name, change in changes.items()]})
+        page = TrainingPage([run])
+        ((_, pairs, shown),) = page.examples
+        assert [(kind, pair.first.scenario) for kind, pair, _ in shown] == [
+            ("Best", "a"), ("Median", "c"), ("Worst", "b"),
+        ]  # fmt: skip
+        assert len(pairs) == 4
+        assert page.held_out is not None
+        assert {address for *_, addresses in shown for address in addresses.split()} <= set(page.held_out.ids)
+        assert page.held_out.dialogues[0].seed == page.held_out.dialogues[1].seed  # by which the page finds the same scenario
+
+    def test_a_step_that_was_made_twice_counts_once(self, made: Made) -> None:
+        run = made(recipe="rlver_ppo_tiny")
+        write_held_out(run.path, {0: [talk("", "a", [0])], 40: [talk("", "a", [1])]}, process=9)
+        for file in (run.path / "transcripts").iterdir():
+            os.utime(file, (1, 1))
+        write_held_out(run.path, {40: [talk("", "a", [2])]}, process=1)
+        assert [pair.change for pair in held_out_pairs(run)] == [2.0]
+
+    def test_one_evaluation_is_no_comparison(self, made: Made) -> None:
+        run = made(recipe="rlver_ppo_tiny")
+        assert TrainingPage([run]).held_out is None
+        write_held_out(run.path, {0: [talk("", "a", [0])]})
+        assert TrainingPage([run]).examples == []
+
+    def test_runs_of_one_name_keep_their_dialogues(self, made: Made) -> None:
+        runs = [made(f"{folder}/run", recipe="rlver_ppo_tiny", seed=seed) for seed, folder in enumerate("xy")]
+        for run in runs:
+            write_held_out(run.path, {0: [talk("", "a", [0])], 40: [talk("", "a", [1])]})
+        page = TrainingPage(runs)
+        assert page.held_out is not None
+        assert len(page.held_out.dialogues) == 4
+        assert len(page.examples) == 1  # of the first of two seeds
 
 
 class TestSummary:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from heartloop.core.dialogue import Transcript, write_line
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.recipe import read_recipe
 
-__all__ = ["training_run"]
+__all__ = ["training_run", "write_held_out"]
 
 PACE = ("batch.steps=60", "watching.save_every=20")
 """Of every run, unless it has settings of its own."""
@@ -66,6 +68,15 @@ def training_run(
         lines.append(json.dumps({"step": step, "attempt": "001", "data": found}) + "\n")
     (folder / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
     return folder
+
+
+def write_held_out(run: Path, evaluations: Mapping[int, Iterable[Transcript]], process: int = 1) -> None:
+    """The dialogues of held-out evaluations by step, as a process of a training writes them: with seeds of the step's own."""
+    (run / "transcripts").mkdir(exist_ok=True)
+    for step, dialogues in evaluations.items():
+        named = {"model": f"policy-{step}", "seed": 1000 + step}
+        lines = "".join(write_line(dialogue.model_copy(update=named)) for dialogue in dialogues)
+        (run / "transcripts" / f"held_out-{step:06d}-{process}.jsonl").write_text(lines, encoding="utf-8")
 
 
 def _talk(chance: random.Random, level: float, groups: tuple[str, ...], tokens: float) -> dict[str, Any]:

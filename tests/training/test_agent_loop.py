@@ -88,13 +88,14 @@ def loop_of(
 
 
 async def roll(
-    config: Any, client: FakeClient, *loop: Any, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3
-) -> list[list[Any]]:
+    config: Any, client: FakeClient, *loop: Any, rollouts: int = 4, scenario_ids: list[str] | None = None, step: int = 3,
+    split: str = "train",
+) -> list[list[Any]]:  # fmt: skip
     return await asyncio.gather(
         *[
             loop_of(config, client, *loop).run(
-                dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5}, uid=f"u{i}", session_id=k,
-                global_steps=step, raw_prompt=[], index=i,
+                dict(SAMPLING), extra_info={"scenario": scenario, "index": i, "seed": 5, "split": split}, uid=f"u{i}",
+                session_id=k, global_steps=step, raw_prompt=[], index=i,
             )
             for i, scenario in enumerate(scenario_ids or SCENARIOS[:2])
             for k in range(rollouts)
@@ -156,8 +157,16 @@ async def test_rollouts_of_a_row_meet_the_same_person_and_become_a_group(config:
     assert [output.extra_fields["dialogue"] is None for output in found[0]] == [False] + [True] * (len(found[0]) - 1)
 
 
-def _transcripts(folder: Path) -> list[Transcript]:
-    return [found for path in sorted(folder.glob("train-000003-*.jsonl")) for found in read_transcripts(path)]
+async def test_dialogues_of_every_held_out_evaluation_are_written_and_those_of_some_steps(config: Any, tmp_path: Path) -> None:
+    recipe = [*EIBENCH, "watching.transcripts_every=20"]
+    for split in ("train", "held_out"):
+        await roll(config, FakeClient(), recipe, tmp_path, rollouts=1, split=split)
+    assert len(_transcripts(tmp_path, "held_out")) == 2  # step 3 is none of those whose training dialogues are written
+    assert _transcripts(tmp_path) == []
+
+
+def _transcripts(folder: Path, split: str = "train") -> list[Transcript]:
+    return [found for path in sorted(folder.glob(f"{split}-000003-*.jsonl")) for found in read_transcripts(path)]
 
 
 async def test_a_broken_simulator_gives_no_row_and_its_sockets_are_closed(

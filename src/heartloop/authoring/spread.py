@@ -24,7 +24,7 @@ class Spread(NamedTuple):
 
 
 def spread_of(kind: Scenarios, scenarios: Sequence[Any]) -> Spread:
-    by_stratum: dict[str, list[Mapping[str, float | str]]] = {}
+    by_stratum: dict[str, list[Mapping[str, float | str | Sequence[str]]]] = {}
     for scenario in scenarios:
         by_stratum.setdefault(str(scenario.stratum), []).append(kind.spread(scenario))
     if len(by_stratum) != 1:
@@ -32,8 +32,8 @@ def spread_of(kind: Scenarios, scenarios: Sequence[Any]) -> Spread:
     every = next(reversed(by_stratum.values()))
     features: dict[str, Counter[str]] = {}
     for name, value in chain.from_iterable(found.items() for found in every):
-        if isinstance(value, str):
-            features.setdefault(name, Counter())[value] += 1
+        if not isinstance(value, int | float):
+            features.setdefault(name, Counter()).update([value] if isinstance(value, str) else value)
     return Spread(
         {stratum: len(found) for stratum, found in by_stratum.items()},
         {stratum: _numbers(found) for stratum, found in by_stratum.items()},
@@ -41,16 +41,16 @@ def spread_of(kind: Scenarios, scenarios: Sequence[Any]) -> Spread:
     )
 
 
-def _numbers(found: Sequence[Mapping[str, float | str]]) -> dict[str, tuple[float, float]]:
+def _numbers(found: Sequence[Mapping[str, float | str | Sequence[str]]]) -> dict[str, tuple[float, float]]:
     by_name: dict[str, list[float]] = {}
     for name, value in chain.from_iterable(one.items() for one in found):
-        if not isinstance(value, str):
+        if isinstance(value, int | float):
             by_name.setdefault(name, []).append(value)
     return {name: (statistics.fmean(of), statistics.stdev(of) if len(of) > 1 else 0.0) for name, of in by_name.items()}
 
 
 def lines_of(spread: Spread, printed: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """A table with a row per group, below it what was `printed` of the same group; then a line per feature."""
+    """A table with a row per group, below it what was `printed` of the same group; then a line per feature, with the same."""
     names = list(dict.fromkeys(chain.from_iterable(spread.numbers.values())))
     rows = [["", "n", *names]]
     for stratum, n in spread.groups.items():
@@ -62,4 +62,6 @@ def lines_of(spread: Spread, printed: Mapping[str, Mapping[str, str]]) -> Iterat
     for first, *others in rows:
         yield "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))])
     for name, values in spread.counts.items():
-        yield f"{name}: {'; '.join(f'{value} {n:,}' for value, n in values.items())}"
+        given = printed.get(name, {})
+        each = [f"{value} {n:,}" + (f" (published {given[value]})" if value in given else "") for value, n in values.items()]
+        yield f"{name}: {'; '.join(each)}"

@@ -1,9 +1,10 @@
-"""`heartloop scenarios`: list, show, check, count and save scenarios, and write new ones by hand or with models."""
+"""`heartloop scenarios`: list, show, check, count, sample and save scenarios, and write new ones by hand or with models."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,11 +19,14 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
     from heartloop.environments.requests import Request
-    from heartloop.environments.spec import EnvironmentSpec
+    from heartloop.environments.spec import EnvironmentSpec, Scenarios
 
 scenarios_app = typer.Typer(
-    help="List, show, check, count and save scenarios, and write new ones by hand or with models.",
+    help="List, show, check, count, sample and save scenarios, and write new ones by hand or with models.",
     cls=given.GroupedCommands,
     invoke_without_command=True,
     rich_markup_mode=None,
@@ -131,16 +135,9 @@ def scenarios_show(
 def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[EnvironmentSpec, list[Request]]:
     """The requests of one turn of a stored dialogue; says on standard error how they may differ from those that were sent."""
     from heartloop.core.dialogue import read_transcripts
-    from heartloop.environments.episode import OWN_PROMPT
-    from heartloop.environments.registry import find_scenario, load_environment
-    from heartloop.environments.requests import stored_requests
-    from heartloop.evaluation.store import RAW, played_settings, saved_settings, scenarios_of
+    from heartloop.evaluation.replaying import RunReplay
 
-    settings = saved_settings(run)
-    if "rejudged" not in settings:
-        settings = played_settings(run).model_dump()
-    spec = load_environment(settings["environment"])
-    every = list(read_transcripts(run / "transcripts.jsonl"))
+    replay = RunReplay(run, every := list(read_transcripts(run / "transcripts.jsonl")), scenarios)
     places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
@@ -148,17 +145,12 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
     played = every[place := places[named[0]]]
     if turn > len(played.turns) + (played.failure is not None):
         raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")
-    if scenarios is None and (run / RAW).is_file():
-        scenario = scenarios_of(run, every)[place]
-    else:
-        _, scenario = find_scenario(played.scenario, scenarios or settings["scenario_set"], environment=spec.name)
-    own, judged = settings.get("policy_prompt") if OWN_PROMPT in played.prompts else None, "rejudged" in settings
-    replayed = asyncio.run(stored_requests(spec, scenario, played, settings["options"], rejudged=judged, policy_prompt=own))
+    replayed = replay.requests(place, played)
     if replayed.changed:
         typer.echo(f"Changed since the run, and shown as of this version: {', '.join(replayed.changed)}.", err=True)
     if replayed.same < turn - 1:
         typer.echo(f"The replay differs from the run in turn {replayed.same + 1}, so what follows was not sent so.", err=True)
-    return spec, [request for request in replayed.requests if request.turn == turn - 1]
+    return replay.spec, [request for request in replayed.requests if request.turn == turn - 1]
 
 
 @scenarios_app.command("check")
@@ -223,17 +215,75 @@ def scenarios_save(
     exclude_tag: given.ExcludeTag = None,
 ) -> None:
     """Write a set as JSON lines, one scenario per line. No model call."""
-    from pydantic import BaseModel
-
-    from heartloop.environments.records import write_records
     from heartloop.environments.registry import owner_of
 
     kind = owner_of(scenarios).scenarios
-    loaded = kind.load(scenarios, exclude_tags=exclude_tag or [])
+    _save(kind, kind.load(scenarios, exclude_tags=exclude_tag or []), out, scenarios)
+
+
+def _save(kind: Scenarios, loaded: Sequence[Any], out: Path, source: str) -> None:
+    from pydantic import BaseModel
+
+    from heartloop.environments.records import write_records
+
     if not all(isinstance(scenario, BaseModel) for scenario in loaded):
-        raise UseError(f"{scenarios} cannot be saved as JSON lines; pass its folder to --scenarios")
+        raise UseError(f"{source} cannot be saved as JSON lines; pass its folder to --scenarios")
     write_records(out, loaded, exclude_unset=not all(map(kind.written, loaded)))
     typer.echo(f"{amount(len(loaded), 'scenario')} written to {out}")
+
+
+@scenarios_app.command("sample")
+def scenarios_sample(
+    scenarios: Annotated[str, Argument(help=f"Environment, for its first set, or scenario {_SET}")],
+    n: Annotated[int, Option("--n", min=1, help="Number of scenarios.")],
+    out: Annotated[Path, Option(help="JSON-lines file to write; it must not exist yet.")],
+    by: Annotated[
+        str | None,
+        Option(
+            help="Labels over which the sample is spread evenly, each by itself, with commas; A+B for the combinations of two "
+            "labels. Default: the label of --limit (axis, scene, intention, ...)."
+        ),
+    ] = None,
+    quota: Annotated[
+        list[str] | None,
+        Option(help="label=value:number,value:number: exact numbers of scenarios; other values are free. Repeatable."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        Option(help="label=value: only scenarios with this value; several of one label: any of them. Repeatable."),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Random seed of the choice between samples that are equally even.")] = 0,
+    environment: Environment = None,
+) -> None:
+    """Write a sample of a set that is balanced over several labels. No model call."""
+    from heartloop.environments import sampling
+
+    spec, (name, *_) = _sets_of(scenarios, environment)
+    loaded = spec.load(name)
+    every = [sampling.labels_of(spec, scenario) for scenario in loaded]
+    wanted: dict[str, list[str]] = {}
+    for label, value in (_given(one, "--where", "label=value") for one in where or []):
+        wanted.setdefault(label, []).append(value)
+    pool = sampling.where(every, wanted)
+    labels = [every[place] for place in pool]
+    numbers = dict(_given(one, "--quota", "label=value:number,value:number") for one in quota or [])
+    quotas = {label: {v: int(n) for v, n in (one.split(":") for one in of.split(","))} for label, of in numbers.items()}
+    names = by.split(",") if by else [] if quotas else [spec.scale.group]
+    chosen = sampling.balanced(labels, n, names, quotas=quotas, seed=seed)
+    for label in dict.fromkeys([*names, *quotas]):
+        strata = [sampling.stratum_of(one, label) for one in labels]
+        taken, there = Counter(strata[place] for place in chosen), Counter(strata)
+        for stratum in sorted(there):
+            typer.echo(f"{label} {stratum}: {taken[stratum]} of {there[stratum]}")
+    _save(spec.scenarios, [loaded[pool[place]] for place in chosen], out, name)
+
+
+def _given(text: str, flag: str, form: str) -> tuple[str, str]:
+    """A label and what is given for it."""
+    label, _, value = text.partition("=")
+    if not (label and value) or (":" in form and not re.fullmatch(r"[^:,]+:\d+(,[^:,]+:\d+)*", value)):
+        raise UseError(f"{flag} is {text!r}; expected {form}")
+    return label, value
 
 
 def _sets_of(scenarios: str, environment: str | None) -> tuple[EnvironmentSpec, list[str]]:

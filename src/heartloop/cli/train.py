@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,9 +49,9 @@ def train(
     """
     from heartloop.models.local import is_local
     from heartloop.models.names import load_env
-    from heartloop.training.plan import Missing, command_text, missing, plan_text
+    from heartloop.training.plan import Missing, checked_split, command_text, missing, plan_text, problems_text
     from heartloop.training.recipe import LAPTOP, read_recipe, recipe_names
-    from heartloop.training.verl_config import RunPaths, environment_of, overrides, split_of
+    from heartloop.training.verl_config import RunPaths, environment_of, overrides
     from heartloop.validity.noise import noise_of
 
     if recipe is None:
@@ -64,23 +65,19 @@ def train(
         raise typer.Exit(_train(chosen, run, calls, allow_embedded=allow_embedded))
     absent = missing(chosen, allow_embedded=allow_embedded)
     try:
-        split = split_of(chosen)
+        split = checked_split(chosen)
     except (UseError, InputError) as error:
         split = None
-        absent.insert(0, Missing("scenarios cannot be read", f"{error}; see docs/training.md, or --set scenarios.train=..."))
+        absent.insert(0, Missing("the scenarios cannot be used", str(error)))
     typer.echo(plan_text(chosen, split, None if noise is None else noise_of(noise, chosen.dialogue.user)))
+    typer.echo(f"\n{problems_text(absent, get_terminal_size().columns)}")
     paths = RunPaths(run.resolve())
     made = chosen.policy.model == LAPTOP or is_local(chosen.policy.model)
     model = str(paths.policies / "..." / "model") if made else chosen.policy.model
     arguments = overrides(chosen, paths, model=model, train_rows=len(split.train) if split else chosen.batch.scenarios)
     settings = " ".join(f"{name}={value}" for name, value in environment_of(chosen).items())
     typer.echo(f"\nverl's command:\n\n  {settings} \\\n  {command_text('python', arguments)}\n")
-    if not absent:
-        typer.echo(f"No problems. Run: {run}")
-        return
-    typer.echo("Problems:")
-    for item in absent:
-        typer.echo(f"- {item.what}: {item.remedy}{'' if item.stops else ' (training can start without it)'}")
+    typer.echo(f"Run: {run}" + (" (problems: above verl's command)" if absent else ""))
     raise typer.Exit(2 if any(item.stops and not item.planned for item in absent) else 0)
 
 
@@ -111,7 +108,7 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool
     checkpoint = RunPaths(run).checkpoint(ended.step)
     typer.echo(f"\nRun: {run}\nPolicy: {checkpoint}")
     typer.echo(f"Evaluate it as it was trained: {evaluation_command(recipe, str(checkpoint))}")
-    typer.echo(f"See its curves: heartloop report {run}")
+    typer.echo(f"See its curves and dialogues: heartloop report {run}")
     return 1 if failures.share > ALLOWED_UNSCORED else 0
 
 

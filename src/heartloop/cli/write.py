@@ -44,13 +44,24 @@ def write(
     limit: Annotated[int, Option(min=1, help="Number of scenarios; rerun with a larger number to continue.")] = 20,
     embedder: given.Embedder = None,
     only: Annotated[
-        list[str] | None, Option(help="Write only scenarios of this group (scene, hidden intention, ...); repeatable.")
+        list[str] | None,
+        Option(
+            help="Write only scenarios of this group (scene, hidden intention, ...), with --expand label=value, e.g. axis=A; "
+            "repeatable."
+        ),
     ] = None,
+    expand: Annotated[str | None, Option(help="Write variants of the scenarios of this set or file.")] = None,
+    guidance: Annotated[str | None, Option(help="With --expand: what variants should be like, in your own words.")] = None,
     seed: Annotated[int, Option(min=0, help="Random seed of the drawn seeds of scenarios.")] = 0,
     variant: Annotated[str | None, Option(help="Other rules of writing, if the environment has some, such as released.")] = None,
 ) -> None:
     """Write new scenarios: seed, draft, audit, comparison with the shipped ones. Rerun the same command to resume."""
-    writing = _part(environment, f"write.{variant}" if variant else "write")()
+    if (guidance and not expand) or (variant and expand):
+        raise UseError("--guidance applies only with --expand" if guidance else "--variant does not apply with --expand")
+    if expand:
+        writing = _part(environment, "expand")(expand, guidance or "")
+    else:
+        writing = _part(environment, f"write.{variant}" if variant else "write")()
     raise typer.Exit(_write(writing, out, calls, writer, auditor, embedder, n=limit, seed=seed, only=only or ()))
 
 
@@ -124,7 +135,8 @@ def _part(environment: str, command: str) -> Callable[..., Writing]:
             known = [name.partition(".")[2] for name in spec.writing if name.startswith(f"{command}.")]
             raise UseError(f"--variant is {variant}; expected {' or '.join(known) or 'none'} for {environment}")
         able = " or ".join(one.name for one in specs() if command in one.writing)
-        raise UseError(f"scenarios {command} is not available for {environment}; expected {able}")
+        words = {"expand": "write --expand"}.get(command, command)
+        raise UseError(f"scenarios {words} is not available for {environment}; expected {able}")
     make: Callable[..., Writing] = load_attribute(spec.writing[command])
     return make
 

@@ -77,6 +77,8 @@ class Scenarios(NamedTuple):
     """A scenario as one line of a list."""
     text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
+    need: Callable[[Any], str] | None = None
+    """What the person wants, without the rest of the scenario; `None`: only the whole is known."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True
@@ -87,10 +89,12 @@ class Scenarios(NamedTuple):
     """Written lines; unique in a set."""
     story: Callable[[Any], str] = lambda scenario: str(scenario.title)
     """The text by which scenarios are compared for near-duplicates."""
-    spread: Callable[[Any], Mapping[str, float | str]] = lambda scenario: {}
-    """Numbers and features of a scenario by name, for `heartloop scenarios stats`."""
+    spread: Callable[[Any], Mapping[str, float | str | Sequence[str]]] = lambda scenario: {}
+    """Numbers and features of a scenario by name, for `heartloop scenarios stats` and, the features, `sample`."""
     printed: Callable[[], Mapping[str, Mapping[str, str]]] = dict
-    """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios."""
+    """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios; by feature
+    and value the number.
+    """
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""
@@ -206,6 +210,8 @@ class ExternalRanking(NamedTuple):
     """By model as the source names it; higher is better."""
     published: str = ""
     """Published agreement of the environment's scores with it, in words."""
+    aliases: Mapping[str, Sequence[str]] = {}
+    """Other names of its models, such as those of services and of released files."""
 
 
 class DemoRun(NamedTuple):
@@ -276,7 +282,7 @@ class EnvironmentSpec:
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
             (`names.FunctionBaseline`).
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
-        writing: scenario writers by command (`write`, `distil`, `enrich`), each the path of a function that returns a
+        writing: scenario writers by command (`write`, `expand`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
         rankings: external rankings of models by title, each the path of a function that returns an `ExternalRanking`.
         pilot: `None` where `heartloop plan` needs a run.

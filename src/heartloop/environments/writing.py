@@ -86,8 +86,9 @@ class Writing(ABC):
     """How an environment's scenarios are written.
 
     `EnvironmentSpec.writing` names a function that makes one: `write()`, from seed pools, or `write.NAME()`, by other rules
-    (`--variant NAME`); `distil(dialogues, exclude_tags=())`, from `RawDialogue`s; `enrich(source)`, from a file. Seeds of
-    `distil` have the fact `source`, the place of the dialogue.
+    (`--variant NAME`); `expand(source, guidance)`, variants of a set or file (`write --expand`); `distil(dialogues,
+    exclude_tags=())`, from `RawDialogue`s; `enrich(source)`, from a file. Seeds of `distil` have the fact `source`, the place of
+    the dialogue.
     """
 
     name: ClassVar[str]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heartloop.core.blocks import Chart, Point, Series
 from heartloop.core.chat import is_embedded
+from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.core.errors import InputError
 from heartloop.core.system import packaged_table, read_steps
 from heartloop.core.text import amount
@@ -21,8 +22,10 @@ from heartloop.environments.report import mapping_of
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.training import TrainingMetric
 from heartloop.evaluation.leaderboard import terminal_table, with_notes
-from heartloop.evaluation.scores import ALLOWED_UNSCORED
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, points_of, score_card
+from heartloop.evaluation.store import Measurement, StoredRun
 from heartloop.report.drawing import PALETTE, dashes_of
+from heartloop.report.page import Page
 from heartloop.report.provenance import in_words
 
 if TYPE_CHECKING:
@@ -373,6 +376,36 @@ def _notes_of_run(run: TrainingRun) -> list[str]:
     ]
 
 
+class Pair(NamedTuple):
+    """A held-out scenario at the first and at the last evaluation of a run, and by how many points its score rose."""
+
+    change: float
+    first: Transcript
+    last: Transcript
+
+
+def held_out_pairs(run: TrainingRun, name: str = "") -> list[Pair]:
+    """The scenarios that were scored at both ends, from the largest loss to the largest gain.
+
+    The dialogues' model is the step, after the `name` of the run if there are several; of a step made twice the later counts.
+    Every step plays with seeds of its own; here all have the recipe's, by which pages find the same scenario.
+    """
+    steps: dict[int, dict[tuple[str, str], Transcript]] = {}
+    files = sorted(run.path.glob("transcripts/held_out-*.jsonl"), key=lambda file: file.stat().st_mtime)
+    numbers = [int(file.name.split("-")[1]) for file in files]
+    for step, file in zip(numbers, files, strict=True):
+        if step in (min(numbers), max(numbers)):
+            named = {"model": f"{name}step {step}", "seed": run.recipe.get("seed", 0)}
+            played = (one.model_copy(update=named) for one in read_transcripts(file) if one.scored)
+            steps.setdefault(step, {}).update({(one.scenario, one.fingerprint): one for one in played})
+    if len(steps) < 2:
+        return []
+    first, last = steps[min(numbers)], steps[max(numbers)]
+    both = [(one, last[key]) for key, one in first.items() if key in last]
+    pairs = [Pair((points_of(b) or 0.0) - (points_of(a) or 0.0), a, b) for a, b in both]
+    return sorted(pairs, key=lambda pair: (pair.change, pair.first.scenario))
+
+
 ARCH_STEPS = 5
 """Steps that a line of lengths is the mean of; a single step has few dialogues."""
 _MOST_LINES = 6
@@ -383,8 +416,9 @@ class TrainingPage:
     arch_steps = ARCH_STEPS
     dashes = staticmethod(dashes_of)
 
-    def __init__(self, runs: Sequence[TrainingRun], number: int = 1) -> None:
+    def __init__(self, runs: Sequence[TrainingRun], number: int = 1, measurements: int = 0) -> None:
         self.number = number
+        self.folder = measurements + number  # of its dialogues' data, after those of the report's measurements
         self.runs = list(runs)
         self.arms = arms_of(runs)
         spec = runs[0].spec
@@ -429,16 +463,44 @@ class TrainingPage:
         rows = [(name, [values.get(name, "–") for values in settings]) for name in names]
         return [(name, values) for name, values in rows if len(set(values)) > 1]
 
+    @cached_property
+    def _pairs(self) -> dict[Path, list[Pair]]:
+        found = {run.path: held_out_pairs(run, f"{run.path}/" if self.runs[1:] else "") for run in self.runs if run.spec}
+        return {path: pairs for path, pairs in found.items() if pairs}
+
+    @cached_property
+    def held_out(self) -> Page | None:
+        """The dialogues of all pairs as an evaluation whose models are the steps; `None` if none were written."""
+        if not (dialogues := tuple(one for pairs in self._pairs.values() for pair in pairs for one in pair[1:])):
+            return None
+        run = StoredRun(self.runs[0].path, {"options": _at(self.runs[0].recipe, "environment.options")}, dialogues)
+        return Page(Measurement((run,), run.settings, dialogues), score_card(dialogues, run.settings), self.folder)
+
+    @property
+    def examples(self) -> list[tuple[str, list[Pair], list[tuple[str, Pair, str]]]]:
+        """By arm its name, the pairs of its first run that has any, and those to show, with the addresses of their dialogues.
+
+        They are the best, the median (of an even number the lower) and the worst change.
+        """
+        shown = []
+        for arm in self.arms:
+            if self.held_out and (pairs := next((self._pairs[run.path] for run in arm.runs if run.path in self._pairs), None)):
+                address = {id(one): id_ for one, id_ in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
+                chosen = {"Best": pairs[-1], "Median": pairs[(len(pairs) - 1) // 2], "Worst": pairs[0]}
+                both = [(name, pair, f"{address[id(pair.first)]} {address[id(pair.last)]}") for name, pair in chosen.items()]
+                shown.append((arm.name, pairs, both))
+        return shown
+
     @property
     def provenance(self) -> list[tuple[TrainingRun, list[tuple[str, str]], list[tuple[str, str]]]]:
         return [(run, _facts(run), list(_settings(run))) for run in self.runs]
 
 
-def pages_of(runs: Sequence[TrainingRun]) -> list[TrainingPage]:
+def pages_of(runs: Sequence[TrainingRun], measurements: int = 0) -> list[TrainingPage]:
     groups: dict[str, list[TrainingRun]] = {}
     for run in runs:
         groups.setdefault(run.environment, []).append(run)
-    return [TrainingPage(group, number) for number, group in enumerate(groups.values(), start=1)]
+    return [TrainingPage(group, number, measurements) for number, group in enumerate(groups.values(), start=1)]
 
 
 def _arch(place: int, arm: Arm) -> Chart | None:

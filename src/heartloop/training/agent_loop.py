@@ -205,7 +205,7 @@ class _Worker:
             self._meter.stop(why)
 
     def write(self, transcript: Transcript, *, split: str, step: int) -> None:
-        if (every := self.recipe.watching.transcripts_every) and step % every == 0:
+        if (every := self.recipe.watching.transcripts_every) and (split == "held_out" or step % every == 0):
             self._transcripts.mkdir(parents=True, exist_ok=True)
             with (self._transcripts / f"{split}-{step:06d}-{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
                 file.write(write_line(transcript))

@@ -28,10 +28,10 @@ from heartloop.models.budget import load_prices
 from heartloop.models.local import is_local
 from heartloop.training.local_policy import learn_form, prepare_gguf
 from heartloop.training.metrics import Failures, MetricsFile, step_line
-from heartloop.training.plan import missing
+from heartloop.training.plan import checked_split, missing
 from heartloop.training.recipe import LAPTOP, Recipe
 from heartloop.training.spending import SharedMeter
-from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, split_of, write_data
+from heartloop.training.verl_config import RunPaths, Split, UserCalls, environment_of, overrides, write_data
 
 _LOOK_EVERY = 0.5
 _TRACKER = "latest_checkpointed_iteration.txt"
@@ -69,7 +69,7 @@ def train(
     """
     if stops := [item for item in missing(recipe, allow_embedded=allow_embedded) if item.stops]:
         raise UseError("cannot train: " + "; ".join(f"{item.what}: {item.remedy}" for item in stops))
-    split = split_of(recipe)
+    split = checked_split(recipe)
     paths = RunPaths(run.resolve())
     prices = load_prices(calls.prices)
     if recipe.watching.prices is not None:
@@ -189,19 +189,24 @@ def _follow(
     attempt = paths.attempts / f"{len(list(paths.attempts.iterdir())) + 1:03}"
     attempt.mkdir()
     log = attempt / "log.txt"
-    command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments, f'hydra.run.dir="{attempt}"']
-    (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
-    environment = {**os.environ, **environment_of(recipe), "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl")}
     modules = [str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if recipe.dialogue.user.startswith("python:"):  # modules are found from the working directory of the command
         modules.insert(0, str(Path.cwd()))
-    environment["PYTHONPATH"] = os.pathsep.join(modules)
-    environment.setdefault("TENSORBOARD_DIR", str(paths.run / "tensorboard"))
+    set_here = {
+        **environment_of(recipe),
+        "PYTHONPATH": os.pathsep.join(modules),
+        "TENSORBOARD_DIR": os.environ.get("TENSORBOARD_DIR", str(paths.run / "tensorboard")),
+        "VERL_FILE_LOGGER_PATH": str(attempt / "metrics.jsonl"),
+    }
+    if os.environ.get("RAY_ADDRESS"):  # processes of a cluster have the environment of its `ray start`, not of this command
+        arguments = [*arguments, *(f"+ray_kwargs.ray_init.runtime_env.env_vars.{n}={json.dumps(v)}" for n, v in set_here.items())]
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", *arguments, f'hydra.run.dir="{attempt}"']
+    (attempt / "command.json").write_text(json.dumps(command, indent=2) + "\n", encoding="utf-8")
     lines: list[dict[str, Any]] = []
     progress(f"Starting verl; log: {log}")
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd=attempt, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            command, cwd=attempt, env={**os.environ, **set_here}, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             # on Linux verl ends when this process is killed, so that the run can be resumed
             preexec_fn=partial(end_with_parent, signal.SIGTERM) if sys.platform == "linux" else None,
         )  # fmt: skip

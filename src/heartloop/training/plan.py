@@ -1,4 +1,4 @@
-"""What a recipe will do and what this machine lacks for it. No network is used and no engine is loaded, so it runs anywhere."""
+"""What a recipe will do and what this machine lacks for it. It loads no engine and calls no model, so it runs anywhere."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from heartloop.core.chat import EMBEDDED
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.core.text import amount
 from heartloop.environments.training import EMBEDDED_CAUTION
 from heartloop.evaluation.plan import option_flags, request_flags
+from heartloop.models.client import EndpointChat
 from heartloop.models.local import is_local
 from heartloop.models.names import resolve, settings_taken_by
 from heartloop.training.local_policy import missing_for
-from heartloop.training.recipe import LAPTOP, Recipe
-from heartloop.training.verl_config import Split, environment_of, rendered
+from heartloop.training.recipe import LAPTOP, Recipe, ScenarioSets
+from heartloop.training.verl_config import Split, environment_of, rendered, split_of
 
 
 class Counts(NamedTuple):
@@ -139,6 +145,7 @@ def command_text(python: str, arguments: list[str]) -> str:
 
 _EXTRA = ("verl", "ray", "torch", "transfer_queue", "transformers", "tensordict")
 _LEAST_MEMORY = 3.0  # gigabytes for verl, Ray and a laptop policy (ours; 1.6 measured with a tiny policy)
+_PATIENCE = 3.0  # seconds for a connection to the user simulator's address
 _WITH_GGUF = 15.0  # with the smallest instruct model, a GGUF file of 135M parameters (measured with `grpo_smollm2`)
 
 
@@ -150,6 +157,38 @@ class Missing(NamedTuple):
     """A dry run is complete without it."""
 
 
+def problems_text(absent: Sequence[Missing], width: int) -> str:
+    """The items in lines of at most `width` characters, where words allow it."""
+    stops = sum(item.stops for item in absent)
+    head = f"{amount(stops, 'problem')} to solve before it can start here:" if stops else "Nothing prevents the start here."
+    texts = [f"- {item.what}: {item.remedy}{'' if item.stops else ' (it can start without)'}" for item in absent]
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join([head, *map(wrapper.fill, texts)])
+
+
+def checked_split(recipe: Recipe) -> Split:
+    """`split_of`, whose error names the variant with scenarios that ship and suffice, where the recipe has one."""
+    spec, sets = recipe.environment.spec, recipe.scenarios
+    try:
+        for name, source in (("train", sets.train), ("held_out", sets.held_out)):
+            if source not in spec.scenarios.sets and not Path(source).exists():
+                known = " or ".join(spec.scenarios.sets) or "none ships"
+                raise UseError(f"scenarios.{name} is {source!r}: no file here and no set of {spec.name} ({known})")
+        return split_of(recipe)
+    except (UseError, InputError) as error:
+        ships = "".join(f"--variant {name} trains on scenarios that ship, or " for name in _variants_that_ship(recipe))
+        raise type(error)(f"{error}; {ships}give a set or a file: --set scenarios.train=...") from error
+
+
+def _variants_that_ship(recipe: Recipe) -> Iterator[str]:
+    for name, changes in recipe.variants.items():
+        if "scenarios.train" in changes and all(key.startswith("scenarios.") for key in changes):
+            chosen = recipe.scenarios.model_dump() | {key.removeprefix("scenarios."): value for key, value in changes.items()}
+            with suppress(UseError, InputError):
+                split_of(recipe.model_copy(update={"scenarios": ScenarioSets.model_validate(chosen)}))
+                yield name
+
+
 def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
     """Items that stop a run come first; the embedded user as the reward is one of them unless it is allowed."""
     items = [*_software(recipe), *_hardware(recipe), *_weights(recipe)]
@@ -159,11 +198,24 @@ def missing(recipe: Recipe, *, allow_embedded: bool = False) -> list[Missing]:
             items.insert(0, Missing("the reward is the embedded user", f"{EMBEDDED_CAUTION}; {choices}"))
     else:
         try:
-            resolve(recipe.dialogue.user)
+            _connect(resolve(recipe.dialogue.user))
         except UseError as error:
             remedy = f"{error}; or choose another: --set dialogue.user=service/model"
             items.append(Missing("the user simulator cannot be called", remedy))
     return sorted(items, key=lambda item: not item.stops)
+
+
+def _connect(user: object) -> None:
+    """Raises `UseError` where nothing listens at the address of an endpoint. It is not tried through a proxy."""
+    url = urlsplit(user.address) if isinstance(user, EndpointChat) else None
+    if url is None or url.hostname is None or (url.scheme in getproxies() and not proxy_bypass(url.hostname)):
+        return
+    try:
+        socket.create_connection((url.hostname, url.port or (443 if url.scheme == "https" else 80)), _PATIENCE).close()
+    except OSError as error:
+        raise UseError(
+            f"{url.scheme}://{url.netloc} does not answer ({error}); start its server, or check the address"
+        ) from error
 
 
 def gigabytes_per_gpu(recipe: Recipe) -> float | None:
@@ -182,10 +234,11 @@ def gigabytes_per_gpu(recipe: Recipe) -> float | None:
 def _software(recipe: Recipe) -> Iterator[Missing]:
     if absent := [name for name in _EXTRA if find_spec(name) is None]:
         remedy = install_command("train") + ("" if sys.version_info < (3, 13) else " with Python 3.11 or 3.12")
+        remedy += "; the repository's constraints-train.txt has tested versions"
         yield Missing(f"the extra train is not installed ({', '.join(absent)} not found)", remedy, planned=True)
     engine = recipe.machine.engine
     if engine != "hf_cpu" and find_spec(engine) is None:
-        yield Missing(f"the engine {engine} is not installed", f"pip install {engine} as verl's documentation says for your GPU")
+        yield Missing(f"the engine {engine} is not installed", "docs/training.md (Packages) has the commands")
     if recipe.machine.flash_attention and find_spec("flash_attn") is None:
         yield Missing("flash-attn is not installed", "install it, or --set machine.flash_attention=false")
     for logger in recipe.watching.loggers:
@@ -233,7 +286,7 @@ def _weights(recipe: Recipe) -> Iterator[Missing]:
 
 
 def _gpus() -> list[float]:
-    """Gigabytes of each GPU, by the driver's own tool."""
+    """Gigabytes of each GPU that this process may use, by the driver's own tool."""
     if (tool := shutil.which("nvidia-smi")) is None:
         return []
     command = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -241,7 +294,10 @@ def _gpus() -> list[float]:
         output = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
-    return [float(line) / 1024 for line in output.split() if line.isdigit()]
+    memories = [float(line) / 1024 for line in output.split() if line.isdigit()]
+    if (chosen := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return memories
+    return [memories[int(one)] for one in chosen.split(",") if one.strip().isdigit() and int(one) < len(memories)]
 
 
 def _free_memory() -> float | None:

@@ -296,7 +296,7 @@ class Watching(Section):
     keep: int | None = Field(default=None, ge=1)
     """Number of checkpoints that are kept; all by default."""
     transcripts_every: int = Field(default=0, ge=0)
-    """Steps between two steps whose dialogues are written; 0 writes none."""
+    """Steps between two steps whose dialogues are written, with those of every held-out evaluation; 0 writes none."""
     loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
     """Further loggers; JSON lines are always written."""
     prices: Prices | None = None

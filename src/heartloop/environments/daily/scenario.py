@@ -205,5 +205,6 @@ SCENARIOS = Scenarios(
     text=_text,
     problems=problems_of,
     identity=lambda s: (s.persona.name, s.persona.occupation),
+    spread=lambda s: {"want": s.want} if isinstance(s, DailyScenario) else {},
     story=lambda s: " ".join([s.query, s.about, *(memory.text for memory in s.memories)]),
 )

@@ -149,11 +149,11 @@ def _open_beats(view: EmpaView, *, good: bool = True, core: bool = True) -> list
 
 def decide(view: EmpaView) -> Act:
     energy, released = view.path.energy, view.released
-    made_good = view.path.total / view.scenario.distance
+    made_good = view.path.total / view.path.distance[0]
     waited = next((n for n, act in enumerate(reversed(view.acts)) if releases(act)), len(view.acts)) + 1
     good = int((energy[-waited:] > 0).sum())
     stuck = len(energy) >= STUCK and float(energy[-STUCK:].sum()) <= 0.0
-    if view.turn + 1 >= MIN_TURNS and len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all()):
+    if view.turn + 1 >= MIN_TURNS[view.preset] and len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all()):
         return Act("end", reason=f"nothing did good in {QUIET} windows")
     stage = next((source for source in STAGES if source not in released), None)
     memory = next((source for source in MEMORIES if source not in released), None)
@@ -208,7 +208,7 @@ def _effect_of(view: EmpaView, own: Judgement | None) -> tuple[float, Missed, st
         return 0.0, "vague", view.scenario.axis
     path = view.path
     if own is not None:
-        path = trace(Case(view.scenario.start, [judgement.levels for judgement in judgements]), preset=view.preset)
+        path = trace(Case(view.path.position[0].tolist(), [judgement.levels for judgement in judgements]), preset=view.preset)
     silent = not view.heard[-1].strip()  # a model as the judge says nothing of what was missed
     missed: Missed = judgements[-1].evidence.get("missed", "silence" if silent else "vague")
     lacking = -path.position[0]
@@ -260,7 +260,7 @@ def line_of(view: EmpaView, own: Judgement | None = None) -> str:
 
 
 def _next_beat(view: EmpaView, *, good: bool) -> EmpaBeat | None:
-    ahead = _open_beats(view, good=good, core=view.path.total >= CORE_FROM * view.scenario.distance)
+    ahead = _open_beats(view, good=good, core=view.path.total >= CORE_FROM * view.path.distance[0])
     axis_of = {concern.key: concern.axis for concern in view.scenario.concerns}
     focused = (beat for beat in ahead[:4] if view.focus and axis_of[beat.concern] == view.focus)
     return next(focused, ahead[0] if ahead else None)

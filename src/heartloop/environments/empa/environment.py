@@ -1,20 +1,20 @@
 """EMPA: options, rules of a dialogue, score, rewards, and the spec (EMPA section 3.3, Algorithm 2).
 
 After each window of `window` replies (the paper's K) the judge gives its levels and, unless the dialogue ends, the director makes
-one call. The last reply is always judged, in a shorter window if necessary (ours). Only the turn limit ends a dialogue before
-turn 12. The IEDR form is filled once and stored in the scenario.
+one call. The last reply is always judged, in a shorter window if necessary (ours). In `released` only the turn limit ends a
+dialogue before turn 12. P_0 comes from the IEDR form of the scenario, or from one that the judge fills before the dialogue.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from heartloop.core.dialogue import StopReason, Transcript
-from heartloop.core.errors import AnswerError, InputError
+from heartloop.core.errors import AnswerError, InputError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, LoggedEpisode, answered
 from heartloop.environments.empa.scenario import SCENARIOS, SOURCES, EmpaBrief
@@ -39,8 +39,11 @@ from heartloop.environments.spec import DemoRun, EnvironmentSpec, Options, Pilot
 from heartloop.environments.training import Returns, Training, rewards_by_turn, score_of
 
 VARIANTS = ("plain",)
+DEFICITS = ("scenario", "judged")
 
-MAX_TURNS, MIN_TURNS = 45, 12
+MAX_TURNS = 45
+MIN_TURNS: Mapping[str, int] = {"released": 12, "paper": 1}
+"""Replies before which only the turn limit ends a dialogue: the released code's twelve; the paper prints no least number."""
 
 
 class EmpaOptions(Options):
@@ -54,6 +57,10 @@ class EmpaOptions(Options):
     """Maximum number of policy replies."""
     window: int = option(1, ge=1, paper="1 (K)")
     """Policy replies between two judgements."""
+    deficit: str = option(DEFICITS[0], choices=DEFICITS)
+    """Initial deficit P_0: by the scenario's IEDR form, or by a form that the judge, a model, fills before the dialogue."""
+    penalty: float = option(0.0, affects="score", ge=0, allow_inf_nan=False, paper="not printed (Eq. 1)")
+    """In training, taken from the reward of a window with stagnation, and again from one with regression."""
     to_the_end: bool = option(False)
     """Whether success and failure do not end a dialogue, so that all stored replies are judged."""
 
@@ -84,7 +91,7 @@ def releases(act: Act) -> bool:
     return act.function in ("reveal_stage", "reveal_memory")
 
 
-def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None:
+def call_problem(act: Act, *, released: Sequence[str], turns: int, preset: str) -> str | None:
     """Why a call is invalid after this number of policy replies: stages come in order, and no source twice."""
     if act.function not in FUNCTIONS:
         return f"there is no function {act.function!r}; expected one of {', '.join(FUNCTIONS)}"
@@ -98,8 +105,8 @@ def call_problem(act: Act, *, released: Sequence[str], turns: int) -> str | None
     earlier = STAGES[: STAGES.index(act.argument)] if act.function == "reveal_stage" else ()
     if missing := [stage for stage in earlier if stage not in released]:
         return f"{act.argument!r} would be told before {missing[0]!r}; the pieces of the story come in order"
-    if act.function == "end" and turns < MIN_TURNS:
-        return f"nothing ends before {MIN_TURNS} replies, and there were {turns}"
+    if act.function == "end" and turns < MIN_TURNS[preset]:
+        return f"nothing ends before {MIN_TURNS[preset]} replies, and there were {turns}"
     return None
 
 
@@ -149,10 +156,24 @@ class EmpaUser(Player, Protocol):
     async def direct(self, view: EmpaView, log: CallLog) -> Act: ...
 
 
+@runtime_checkable
+class DeficitJudge(Protocol):
+    """An `EmpaUser` whose judge also fills the IEDR form, for `deficit=judged` (EMPA Algorithm 2, line 4)."""
+
+    async def rate(self, view: EmpaView, log: CallLog) -> Sequence[float]:
+        """P_0, before the first message."""
+
+
 class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
     name = "empa"
     options_type = EmpaOptions
     policy = load_prompt(__package__, "policy")
+    iedr = load_prompt(__package__, "iedr")
+
+    def __init__(self, scenarios: Sequence[EmpaBrief], user: EmpaUser, **options: Any) -> None:
+        super().__init__(scenarios, user, **options)
+        if self.options.deficit == "judged" and not isinstance(user, DeficitJudge):
+            raise UseError("deficit is judged, but the embedded judge fills no IEDR form; name a model with --judge or --user")
 
     def begin(self, scenario_id: str, *, seed: int = 0) -> EmpaEpisode:
         return EmpaEpisode(self, self.scenario(scenario_id), seed)
@@ -168,7 +189,12 @@ class Empa(BaseEnvironment[EmpaBrief, EmpaUser, EmpaOptions]):
             "tags": " ".join(scenario.tags),
             "window": str(self.options.window),
         }
-        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={self.policy.name: self.policy.hash})
+        prompts = [self.policy]
+        if self.options.deficit == "judged":
+            facts["deficit"] = "judged"
+            prompts.append(self.iedr)
+        hashes = {prompt.name: prompt.hash for prompt in prompts}
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts=hashes)
 
 
 class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
@@ -179,6 +205,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         self._acts: list[Act] = []
         self._judgements: list[Judgement] = []
         self._judged_until = 0
+        self._p0: Sequence[float] = scenario.start
         self._path = trace(self._dialogue(), preset=environment.options.preset)
 
     @property
@@ -186,6 +213,10 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         return self._environment.policy.text
 
     async def open(self) -> str:
+        user = self._environment.user
+        if self._environment.options.deficit == "judged" and isinstance(user, DeficitJudge):
+            self._p0 = await answered("judge", user.rate(self._view(), self._log))
+            self._path = trace(self._dialogue(), preset=self._environment.options.preset)
         self._said.append(self._scenario.opening)
         return self._scenario.opening
 
@@ -206,7 +237,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         if stop is None:
             view = self._view()
             act = await answered("director", user.direct(view, self._log))
-            if problem := call_problem(act, released=view.released, turns=turns):
+            if problem := call_problem(act, released=view.released, turns=turns, preset=view.preset):
                 raise RoleFailed("director", AnswerError(f"the director called {act.function}({act.argument}): {problem}"))
             self._acts.append(act)
             stop = "goodbye" if act.function == "end" else None
@@ -233,7 +264,7 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
         return message
 
     def _dialogue(self) -> Case:
-        return Case(self._scenario.start, [judgement.levels for judgement in self._judgements])
+        return Case(self._p0, [judgement.levels for judgement in self._judgements])
 
     def _view(self, ending: StopReason | None = None) -> EmpaView:
         return EmpaView(
@@ -254,11 +285,11 @@ class EmpaEpisode(LoggedEpisode[Empa, EmpaBrief]):
 
 def ends(path: Trajectory, *, preset: str, turns: int) -> StopReason | None:
     """Success or failure of a dialogue after `turns` replies; `None` if neither, or before `MIN_TURNS` replies."""
-    if turns < MIN_TURNS:
+    if turns < MIN_TURNS[preset]:
         return None
     if reached(path, preset=preset).reached:
         return "success"
-    return "failure" if failure(path).detected else None
+    return "failure" if failure(path, preset=preset).detected else None
 
 
 def judged_turn(judgement: Judgement, path: Trajectory, act: Act | None = None) -> dict[str, Any]:
@@ -334,18 +365,23 @@ SCALE = Scale(
 
 
 def _returns(transcript: Transcript, options: EmpaOptions) -> Returns:
-    """Rewards for training (ours: no paper trained in EMPA): success, and the energy of each window over |P_0|.
+    """Rewards for training: success, and r_t of each window: its energy over |P_0| less the penalties (EMPA Eq. 1).
 
-    The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have.
+    Division and size of the penalties are ours (the paper trains nothing); stagnation and regression are the released code's, in
+    both presets. The lowest sum is that of `MAX_TURNS` windows with the lowest energy that a form can have and both penalties.
     """
     score_of(transcript)
-    deficit = float(np.linalg.norm(list(transcript.start.values())))
+    path = trace(judged_dialogue(transcript), preset=transcript.preset)
+    deficit = float(path.distance[0])
+    signs = (failure(path.until(n + 1), preset="released") for n in range(len(path.energy)))
+    penalties = [options.penalty * (bool(one.stagnation) + bool(one.regression)) for one in signs]
+    rewards = [reward / deficit - taken for reward, taken in zip(transcript.rewards, penalties, strict=True)]
     worst = increment({key: min(LEVELS[key[2:]]) for key in form_keys()}, preset=transcript.preset)
     return Returns(
         outcome=float(transcript.stop == "success"),
-        process=[reward / deficit for reward in rewards_by_turn(transcript)],
+        process=rewards_by_turn(transcript.model_copy(update={"rewards": tuple(rewards)})),
         worst_outcome=0.0,
-        worst_turns=-MAX_TURNS * float(np.linalg.norm(worst)) / deficit,
+        worst_turns=-MAX_TURNS * (float(np.linalg.norm(worst)) / deficit + 2 * options.penalty),
     )
 
 
@@ -371,8 +407,12 @@ SPEC = EnvironmentSpec(
     stored="heartloop.environments.empa.stored:STORED",
     demo=DemoRun("general", 3, place=3),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=216.6, repeat=42.2, turns=27.6, tokens=34_711),
-    training=Training(_returns, calls_per_turn=3, tokens_per_call=3800),  # ours: estimated from dialogues of twelve turns
+    # calls and tokens: ours, estimated from dialogues of twelve turns
+    training=Training(_returns, calls_per_turn=3, tokens_per_call=3800, reward_options=("penalty",)),
     suites={"perturbation": "heartloop.environments.empa.perturbations:SUITE"},
     importers={"empa-results": "heartloop.environments.empa.importers:RESULTS"},
-    writing={"distil": "heartloop.environments.empa.writing:EmpaDistilling"},
+    writing={
+        "distil": "heartloop.environments.empa.writing:EmpaDistilling",
+        "expand": "heartloop.environments.empa.writing:EmpaExpanding",
+    },
 )

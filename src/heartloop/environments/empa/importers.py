@@ -1,8 +1,9 @@
 """Importer of the EMPA release: results as a run, and a list of released numbers that do not follow from the levels.
 
-Every number is recomputed with preset `released`; a difference beyond rounding is reported. A turn without a judgement is
-excluded and counted; the authors count it as a judged turn of zeros. So each model has two EPM-Q, the authors', which reproduces
-their tables, and ours.
+Every number is recomputed with preset `released`; a difference beyond rounding is reported. A level that a judgement lacks is 0,
+as the authors count it. A turn without any level is excluded and counted; the authors count it as a judged turn of zeros. So each
+model has two EPM-Q, the authors', which reproduces all sixteen published scores, and ours. `status` says only that a dialogue was
+played; how it ended is in `termination_reason`.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ from heartloop.environments.empa.scoring import (
     epmq,
     form_keys,
     reached,
-    shares_of,
     trace,
 )  # fmt: skip
 from heartloop.environments.importing import Imported, Importer
 
 _COUNTED = {
     "unjudged turns": "a turn has no judgement; the authors count it as zeros, here it is excluded",
+    "missing levels": "a judgement lacks a level, which counts as 0, as the authors count it",
     "missing replies": "a judged turn has no reply in the file; its levels are used",
     "passed over": "a JSON file in the folder is not a result and was skipped",
 }
 
-# tolerances, by the rounding of the released numbers
+# tolerances, by the rounding of the released numbers and, relative, of their ideal direction, which has four decimals
 _ROUNDED = {"E_total": 0.006, "delta_E": 0.006, "P_norm": 0.006, "projection": 0.006, "v_t_norm": 0.006, "alignment": 0.001}
-_EXACT = 1e-6
+_EXACT, _DIRECTION = 1e-6, 1e-4
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Vector = Annotated[tuple[Number, ...], Field(min_length=len(AXES), max_length=len(AXES))]
@@ -85,7 +86,8 @@ class ReleasedResult(_Released):
     judger_model: str = "unknown"
     director_model: str = "unknown"
     status: str = ""
-    termination_reason: Any = None
+    termination_reason: str | None = None
+    termination_type: str | None = None
     scenario: Mapping[str, Any] = {}
 
 
@@ -189,10 +191,15 @@ def _records(source: Path, counts: Counter[str]) -> Iterator[tuple[Path, dict[st
             raise InputError(f"{path} is not a released EMPA result; expected a JSON object with `history` and `epj`")
 
 
+def _levels(point: _Point) -> dict[str, int]:
+    """The levels that a turn has, of six."""
+    found = {key: (point.mdep_analysis or {}).get(f"{key.replace('.', '_')}_level") for key in form_keys()}
+    return {key: level for key, level in found.items() if not isinstance(level, bool) and level in LEVELS[key[2:]]}
+
+
 def _form(point: _Point) -> dict[str, int] | None:
-    form = {key: (point.mdep_analysis or {}).get(f"{key.replace('.', '_')}_level") for key in form_keys()}
-    whole = all(not isinstance(level, bool) and level in LEVELS[key[2:]] for key, level in form.items())
-    return {key: int(level or 0) for key, level in form.items()} if whole else None
+    levels = _levels(point)
+    return dict.fromkeys(form_keys(), 0) | levels if levels else None
 
 
 def _with_zeros(dialogue: Case) -> Case:
@@ -219,6 +226,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         point = points.get(number)
         form = None if point is None else _form(point)
         if point is not None and form is not None:
+            counts["missing levels"] += len(form) - len(_levels(point))
             forms.append(form)
             analysis = point.mdep_analysis or {}
             names = {key: key.replace(".", "_") for key, level in form.items() if level}
@@ -228,7 +236,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         elif point is not None or window == 1:
             counts["unjudged turns"] += 1
         turns.append(Turn(index=number - 1, reply=reply, silent=not (missing or reply.strip()), message=message, **judged))
-    dialogue, shares = Case(p0, forms), shares_of(p0)
+    dialogue = Case(p0, forms)
     transcript = Transcript(
         environment="empa",
         scenario=result.script_id,
@@ -239,7 +247,7 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
         variant=VARIANTS[0],
         user=f"{result.actor_model} (imported)",
         facts={
-            "axis": max(shares, key=shares.__getitem__),
+            "axis": min(start, key=start.__getitem__),  # in points, as in the authors' list of cases; our scenarios go by shares
             "difficulty": difficulty_of(float(np.linalg.norm(p0))),
             "title": result.script_id,
             "person": result.script_id,
@@ -267,12 +275,12 @@ def _transcript(result: ReleasedResult, name: str, repeat: int) -> tuple[Transcr
 
 
 def _stop(result: ReleasedResult) -> StopReason:
-    status = result.status.lower()
-    if "success" in status:
+    reason = f"{result.termination_type} {result.termination_reason}".lower()
+    if "success" in reason:
         return "success"
-    if "fail" in status:
+    if "failure" in reason:
         return "failure"
-    return "turn_limit" if "max" in status or "timeout" in status else "goodbye"
+    return "turn_limit" if "max turns" in reason or "max_turns" in reason else "goodbye"
 
 
 def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
@@ -302,10 +310,12 @@ def differences(result: ReleasedResult, place: str) -> Iterator[Difference]:
             *((name, (point.epm or {}).get(name), ours, _ROUNDED[name]) for name, ours in epm.items()),
         ]
         for name, theirs, ours, tolerance in compared:
-            if isinstance(theirs, (int, float, tuple)) and not np.allclose(theirs, ours, rtol=0.0, atol=tolerance):
+            relative = _DIRECTION if name in _ROUNDED else 0.0
+            if isinstance(theirs, (int, float, tuple)) and not np.allclose(theirs, ours, rtol=relative, atol=tolerance):
                 yield Difference(place, point.turn, name, theirs, np.round(ours, 4).tolist())
-    if points and (result.status.lower() == "success") != reached(path, preset="released").reached:
-        yield Difference(place, points[-1].turn, "status", result.status, reached(path, preset="released")._asdict())
+    success = reached(path, preset="released")
+    if points and (_stop(result) == "success") != success.reached:
+        yield Difference(place, points[-1].turn, "termination_reason", result.termination_reason, success._asdict())
 
 
 RESULTS = Importer(

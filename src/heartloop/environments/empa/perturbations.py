@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, cast
 import numpy as np
 from pydantic import BaseModel, Field
 
-from heartloop.core.blocks import Column, Row, Table, Text
+from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.chat import ChatModel, is_embedded
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import InputError, UseError
@@ -373,7 +373,8 @@ def result_of(runs: Sequence[Variants]) -> Result:
     slopes = [Slopes(title.capitalize(), tuple(_panel(shifts, cell) for cell in shown)) for title, shown in shifts.shown.items()]
     tables = [_table(shifts, pairs) for pairs in (ALIGNED, ALL) if any(cell.pairs == pairs for cell in shifts.cells)]
     record = {**shifts._asdict(), "cells": cells}
-    return Result(record, tuple(_notes(shifts)), _summary(shifts), (*slopes, *tables, _published(), _READING), _verdict(shifts))
+    page: list[Block | Slopes] = [*slopes, _against_size(shifts), *tables, _published(), _READING]
+    return Result(record, tuple(_notes(shifts)), _summary(shifts), page, _verdict(shifts))
 
 
 def _notes(shifts: PerturbationShifts) -> list[str]:
@@ -465,6 +466,18 @@ def _published() -> Table:
         "third scorer is a direct judge in the paper's table; the paper's text gives the same numbers for a magnitude term."
     )
     return Table("Published, EMPA Tables 5 and 6", columns, tuple(rows), help, "Perturbation, scorer as printed")
+
+
+def _against_size(shifts: PerturbationShifts) -> Chart:
+    """Under each attack, the change of the energy against that of the size of a step, by scenario (EMPA Figure 5c)."""
+    shown = {(c.perturbation, c.scorer): c.scenarios for c in shifts.cells if c.pairs == shifts.shown_pairs}
+    series = []
+    for n, attack in enumerate(name for name in ATTACKS if (name, "epm") in shown):
+        pairs = zip(shown[attack, "magnitude"], shown[attack, "epm"], strict=True)
+        points = tuple(Point(size.perturbed - size.original, one.perturbed - one.original) for size, one in pairs)
+        series.append(Series(PERTURBED[attack], points, n))
+    title, x, y = "Energy against size under attack", "change of the size of a step, points", "change of the energy"
+    return Chart(title, "points", tuple(series), x, y, help="A point is a scenario.", line=0.0)
 
 
 def _panel(shifts: PerturbationShifts, cell: ScorerShift) -> SlopePanel:

@@ -51,7 +51,7 @@ from heartloop.environments.empa.scoring import (
     trace,
 )
 from heartloop.environments.report import panel_of, results_of, scenario_view
-from heartloop.scoring.statistics import estimate
+from heartloop.scoring.statistics import cluster_means, estimate
 
 _WORDS = packaged_table(__package__, "report.toml")
 SUCCEEDED, FAILED = _WORDS["succeeded"], _WORDS["failed"]
@@ -85,6 +85,19 @@ class Measured(NamedTuple):
             return "away" if cause.negative_run else "stuck" if cause.stagnation and cause.regression else "other"
         return "left" if stop == "goodbye" else "cut" if stop == "cut" else "limit"
 
+    @property
+    def surplus(self) -> float:
+        """E_total beyond |P_0| (EMPA Table 8)."""
+        return self.path.total - float(self.path.distance[0])
+
+    @property
+    def ahead(self) -> float:
+        return self.epmq.outcome - self.epmq.efficiency
+
+    @property
+    def lengths(self) -> list[int]:
+        return [len(turn.reply) for turn in self.dialogue.turns]
+
     def fact(self, name: str) -> str:
         return self.dialogue.facts.get(name, "")
 
@@ -99,7 +112,7 @@ def measured(place: int, dialogue: Transcript) -> Measured | None:
         score = composed(indices_of(path, preset=preset))
     except InputError:
         return None
-    return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path))
+    return Measured(place, dialogue, path, score, reached(path, preset=preset), failure(path, preset=preset))
 
 
 Member = tuple[int, ModelRow, Sequence[Measured]]  # its colour number, its row, and the dialogues behind its score
@@ -134,6 +147,7 @@ def component_table(members: Sequence[Member]) -> Table:
     cells: dict[Column, Cell] = {
         Column("EPM-Q", range=_EPMQ, entry="empa-mean"): _mean("epmq.score"),
         **{Column(name.capitalize(), range=_EPMQ, entry="components"): _mean(f"epmq.{name}") for name in INDICES},
+        Column("Energy surplus", entry="surplus"): _mean("surplus"),
         Column("Windows, not judged", entry="unjudged"): _windows,
     }
     return _table("Components of EPM-Q", members, cells)
@@ -156,32 +170,31 @@ def step_table(members: Sequence[Member]) -> Table:
     cells = {
         Column("Size of a step", digits=2, entry="steps"): _mean("path.size"),
         Column("Alignment", digits=2, entry="steps"): _mean("path.alignment", within=(-1.0, 1.0)),
+        Column("Characters of a reply", digits=0, entry="steps"): _mean("lengths"),
+        Column("EPM-Q", entry="empa-mean"): _mean("epmq.score"),
     }
-    return _table("Size and alignment of steps", members, cells)
+    return _table("Size and alignment of steps, and length of replies", members, cells)
+
+
+def _points(steps: Table, columns: tuple[int, int], title: str, **more: Any) -> Chart:
+    """One point per model: the second column against the first."""
+    series, most = [], 1.0  # if all steps are 0
+    for row in steps.rows:
+        across, up = (row.cells[place] for place in columns)
+        if isinstance(across, Estimate) and isinstance(up, Estimate):
+            most = max(most, across.mean if across.high is None else across.high)
+            series.append(Series(row.head, (Point(across.mean, up.mean, up.low, up.high, across.low, across.high),), row.model))
+    return Chart(title, "points", tuple(series), **more, x_low=0.0, x_high=math.ceil(most), numbered=True)
 
 
 def step_chart(steps: Table) -> Chart:
-    series, most = [], 1.0  # if all steps are 0
-    for row in steps.rows:
-        size, alignment = row.cells
-        if isinstance(size, Estimate) and isinstance(alignment, Estimate):
-            most = max(most, size.mean if size.high is None else size.high)
-            point = Point(size.mean, alignment.mean, alignment.low, alignment.high, size.low, size.high)
-            series.append(Series(row.head, (point,), row.model))
-    return Chart(
-        "Alignment of steps against their size",
-        "points",
-        tuple(series),
-        x="size of a step, points",
-        y="alignment with the user’s needs",
-        low=-1.0,
-        high=1.0,
-        x_low=0.0,
-        x_high=math.ceil(most),
-        line=0.0,
-        zones=(("", "b", 0.0, 1.0), ("", "c", -1.0, 0.0)),
-        numbered=True,
-    )
+    axes = {"x": "size of a step, points", "y": "alignment with the user’s needs", "low": -1.0, "high": 1.0}
+    zones = (("", "b", 0.0, 1.0), ("", "c", -1.0, 0.0))
+    return _points(steps, (0, 1), "Alignment of steps against their size", **axes, line=0.0, zones=zones)
+
+
+def length_chart(steps: Table) -> Chart:
+    return _points(steps, (2, 3), "EPM-Q against the length of replies", x="characters of a reply", y="EPM-Q", low=0.0)
 
 
 def condition_table(members: Sequence[Member]) -> Table:
@@ -213,6 +226,66 @@ def group_of(profile: str, m: Measured) -> str:
         return fact
     axis, kind = m.fact("axis"), kinds.get(fact, "")
     return f"{axis} {kind}" if axis and kind else ""
+
+
+def _fall(profile: str, axis: str) -> Cell:
+    """EPM-Q of the first kind of scenarios minus that of the second, on one axis, with Welch's interval over scenarios."""
+    first, second = (f"{axis} {kind}" for kind in dict.fromkeys(PROFILES[profile]["kinds"].values()))
+
+    def cell(mine: Sequence[Measured]) -> Estimate | None:
+        from scipy.stats import ttest_ind  # a third of a second to import
+
+        groups = [[m for m in mine if group_of(profile, m) == name] for name in (first, second)]
+        means = [cluster_means([m.epmq.score for m in of], [m.dialogue.scenario for m in of]) for of in groups if of]
+        if len(means) < 2:
+            return None
+        fall = statistics.fmean(means[0]) - statistics.fmean(means[1])
+        test = ttest_ind(*means, equal_var=False).confidence_interval() if min(map(len, means)) > 1 else (None, None)
+        return Estimate(sum(map(len, groups)), fall, *(None if end is None else float(end) for end in test))
+
+    return cell
+
+
+_FALLS = [(profile, axis) for profile in ("mechanism", "need") for axis in AXES]
+
+
+def tier_of(outcome: float, efficiency: float) -> str:
+    """The first tier whose bounds are reached (EMPA section 5.4; the bounds are ours)."""
+    names = (tier["name"] for tier in _WORDS["tiers"] if outcome >= tier["outcome"] and efficiency >= tier["efficiency"])
+    return str(next(names))
+
+
+def _tier(mine: Sequence[Measured]) -> str:
+    return tier_of(statistics.fmean(m.epmq.outcome for m in mine), statistics.fmean(m.epmq.efficiency for m in mine))
+
+
+def fall_table(members: Sequence[Member]) -> Table:
+    """What EMPA's four laws and four tiers are read from (sections 5.3 and 5.4)."""
+    cells: dict[Column, Cell] = {
+        Column("Tier", entry="tiers"): _tier,
+        Column("Outcome − efficiency", entry="falls"): _mean("ahead"),
+    }
+    for profile, axis in _FALLS:
+        first, second = dict.fromkeys(PROFILES[profile]["kinds"].values())
+        cells[Column(f"{axis}: {first} − {second}", entry="falls")] = _fall(profile, axis)
+    return _table("Tiers and falls", members, cells)
+
+
+def laws_of(falls: Table) -> list[tuple[str, int, int]]:
+    """Each of EMPA's laws as a condition on a model, how many models meet it, and of how many that have the numbers."""
+    rows = [[cell.mean if isinstance(cell, Estimate) else None for cell in row.cells[1:]] for row in falls.rows]
+    laws: Sequence[tuple[Sequence[int], Callable[..., bool]]] = (
+        ([0], lambda ahead: ahead >= 20),
+        ([2], lambda a: a >= 15),
+        ([1, 2, 3], lambda c, a, p: p > max(c, a)),
+        ([5], lambda a: a > 20),
+        ([4, 5, 6], lambda c, a, p: c < min(a, p)),
+    )
+    lines = []
+    for text, (places, holds) in zip(_WORDS["laws"], laws, strict=True):
+        known = [values for row in rows if None not in (values := [row[place] for place in places])]
+        lines.append((text, sum(holds(*values) for values in known), len(known)))
+    return lines
 
 
 _MIDDLE, _RADIUS = (170.0, 118.0), 82.0
@@ -263,7 +336,7 @@ def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
     return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
 
 
-PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"))  # horizontal and vertical axis
+PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"), ("C", "P"))  # horizontal and vertical axis
 SIDE = 150.0  # of a plane, in pixels
 
 
@@ -419,7 +492,7 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
 
 _SECTIONS = (
     ("components", "Components"), ("paths", "Paths"), ("steps", "Size and direction"), ("ends", "Endings"),
-    ("indices", "Indices"), ("profiles", "Profiles"), ("cases", "Scenarios"),
+    ("indices", "Indices"), ("profiles", "Profiles"), ("falls", "Tiers and falls"), ("cases", "Scenarios"),
 )  # fmt: skip
 
 
@@ -432,7 +505,7 @@ def build(page: PanelInput) -> PanelOutput:
     ]
     scored = [m for *_, mine in members for m in mine]
     frame = frame_of(scored)
-    steps = step_table(members)
+    steps, falls = step_table(members), fall_table(members)
     endings = endings_of(members)
     unjudged = sum(len(m.path.unjudged) for m in scored)
     windows_are = "window was not judged and is" if unjudged == 1 else "windows were not judged and are"
@@ -461,6 +534,8 @@ def build(page: PanelInput) -> PanelOutput:
             "paths": model_paths(members, frame),
             "steps": steps,
             "step_chart": step_chart(steps),
+            "length_chart": length_chart(steps),
+            "planes": PLANES,
             "endings": endings,
             "ending_words": ENDINGS,
             "ending_kinds": _KINDS,
@@ -468,6 +543,8 @@ def build(page: PanelInput) -> PanelOutput:
             "conditions": condition_table(members),
             "indices": [(component, index_table(names, members)) for component, names in INDICES.items()],
             "profiles": [profile for key in PROFILES if (profile := profile_of(key, members)) is not None],
+            "falls": falls,
+            "laws": laws_of(falls),
             "scenarios": scenario_rows(members, page.addresses),
         },
         data={"axes": list(AXES), "tiers": list(_TIERS), "zone": -1, "rows": [None if m is None else steps_of(m) for m in every]},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from heartloop.core.schemas import Sent
 from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, shares_of
 from heartloop.environments.records import set_loader
+from heartloop.environments.report import published
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import (
     Cue,
@@ -29,6 +30,7 @@ from heartloop.environments.written import (
     Short,
     Tags,
     Written,
+    fingerprint_of,
     plain_words,
     problems_in_concerns,
     problems_in_lines,
@@ -41,6 +43,10 @@ Threshold = Literal["low", "medium", "high"]
 Domain = Literal["daily life", "health", "leisure", "values and beliefs", "relations", "career"]
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
 Difficulty = Literal["easy", "medium", "hard", "extreme"]
+SecondaryDomains = Annotated[tuple[Domain, ...], Field(max_length=3)]
+"""Other domains that a scenario touches, the most important first (EMPA section 3.2, stage 3: secondary labels, which the paper
+does not list). Those of the shipped scenarios were assigned by a language model that read them.
+"""
 
 _SETS = ("cases",)
 
@@ -195,6 +201,7 @@ class EmpaBrief(Written):
     title: str = Field(min_length=5, max_length=80)
     axis: Axis
     domain: Domain
+    secondary_domains: SecondaryDomains = ()
     threshold: Threshold
     tags: Tags
     place: str = Field(min_length=3)
@@ -229,6 +236,10 @@ class EmpaBrief(Written):
         return self
 
     @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.model_dump(mode="json", exclude={"secondary_domains"}))  # no role reads them
+
+    @property
     def told(self) -> tuple[EmpaBeat, ...]:
         return ()
 
@@ -243,6 +254,12 @@ class EmpaBrief(Written):
     @property
     def start(self) -> tuple[float, ...]:
         return tuple(float(x) for x in deficit({name: line.level for name, line in self.iedr.items()}))
+
+    @property
+    def secondary_axes(self) -> tuple[Axis, ...]:
+        """The axis with the largest deficit, as a share of its maximum, after the dominant one; two if they are equal (ours)."""
+        shares = {axis: share for axis, share in shares_of(self.start).items() if axis != self.axis}
+        return tuple(axis for axis, share in shares.items() if share == max(shares.values()))
 
     @property
     def distance(self) -> float:
@@ -292,6 +309,12 @@ def unquoted(iedr: Mapping[str, Indicator], card: object) -> list[str]:
     ]
 
 
+def repeated_domains(labels: Any) -> list[str]:
+    """Of a scenario, or of a writer's labels."""
+    domains = Counter([labels.domain, *labels.secondary_domains])
+    return [f"domain {name!r} is named {n} times; expected each once" for name, n in domains.items() if n > 1]
+
+
 def texts_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -306,7 +329,7 @@ def problems_of(scenario: EmpaBrief) -> list[str]:
         lines = [line for line in written_lines(scenario.lines) if line not in closing]
         problems += problems_in_lines([scenario.opening, *(beat.text for beat in scenario.beats), *lines])
         problems += _beat_problems(scenario)
-    problems += unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores])
+    problems += [*unfit_cues([*scenario.concerns, *scenario.attempts, *scenario.sores]), *repeated_domains(scenario)]
     if dominant_axis(scenario.iedr) != scenario.axis:
         problems.append(f"the IEDR form does not make {scenario.axis} dominant: P_0 is {scenario.start}")
     problems += unquoted(scenario.iedr, scenario.model_dump(exclude={"iedr", "lines", "beats", "concerns"}))
@@ -384,6 +407,7 @@ def _text(scenario: EmpaBrief) -> str:
     c, a, p = scenario.start
     parts = [
         f"{scenario.title} ({scenario.id}; {scenario.domain}; {scenario.difficulty}; {' '.join(scenario.tags)})",
+        f"Secondary: axis {', '.join(scenario.secondary_axes)}; domain {', '.join(scenario.secondary_domains) or 'none'}.",
         f"Lacks at the start: C {c:g}, A {a:g}, P {p:g}; distance {scenario.distance:.1f}.",
         render_card(scenario),
         render_story(scenario),
@@ -398,6 +422,26 @@ def _story(s: EmpaBrief) -> str:
     return " ".join([s.opening, s.story.trigger, *(stage.text for stage in s.story.stages), *(beat.text for beat in s.told)])
 
 
+_FEATURES = ("domain", "difficulty", "threshold", "secondary_axes", "secondary_domains")
+
+
+def _figure_6() -> dict[str, dict[str, str]]:
+    """The distributions of the 30 published scenarios (EMPA App. A.1, Figure 6).
+
+    Section 5.1 calls 86.7 % of them hard or extreme; by the counts of App. A.1, 26 of 30 are medium or above.
+    """
+    given = {str(row["setting"]): str(row["value"]) for row in published(__package__, "empa_settings")}
+    n = int(given["benchmark_cases"])
+    distance = f"{given['initial_deficit_mean']} ± {given['initial_deficit_std']}"
+    return {
+        "all": {"n": str(n), "distance": distance},
+        **{axis: {"n": given["cases_per_need_axis"]} for axis in AXES},
+        "domain": dict.fromkeys(DOMAINS, given["cases_per_life_domain"]),
+        "difficulty": {tier: given[f"difficulty_{tier}_cases"] for tier in get_args(Difficulty)},
+        "threshold": {"high": f"{n * int(given['high_empathy_threshold_users_percent']) / 100:g}"},
+    }
+
+
 SCENARIOS = Scenarios(
     sets=_SETS,
     load=set_loader(EmpaScenario, _SETS, __package__, schema="docs/empa.md", brief=EmpaBrief),
@@ -409,4 +453,6 @@ SCENARIOS = Scenarios(
     identity=lambda s: (s.person.name, s.person.occupation),
     lines=lambda s: written_lines(s.lines) if isinstance(s, EmpaScenario) else (),
     story=_story,
+    spread=lambda s: {"distance": s.distance, **{name: getattr(s, name) for name in _FEATURES}},
+    printed=_figure_6,
 )

@@ -1,8 +1,9 @@
 """EMPA's formulas: judged forms, the path of the state, energies, indices, EPM-Q, success, failure (section 3.4, App. B and C).
 
 Presets. `paper`: as printed. `released`: as the authors' code computes it, which yields the published leaderboard. They differ in
-the points of a level, the ideal direction, most denominators and one condition of success. A window without a judgement is
-excluded and listed, not counted as zero.
+the points of a level, the ideal direction, most denominators, and the end: only the code has a minimum of replies and defines
+failure. The paper prints no threshold of Eq. 5: both presets take |P_0| for the energy (the "minimum deficit" of App. C.2.1;
+released code) and `_NEAR` for the distance; `_TAU` is ours. A window without a judgement is excluded and listed, not zero.
 """
 
 from __future__ import annotations
@@ -129,9 +130,9 @@ class SuccessSigns(NamedTuple):
     """The energy gate and the conditions of success; `None` if the preset does not have the condition."""
 
     gate: bool
-    """E_total >= |P_0|, required for success (EMPA Eq. 5)."""
+    """E_total > |P_0|, required for success (EMPA Eq. 5); `released` has >= here and <= in the next."""
     resolution: bool
-    """|P| <= epsilon |P_0|."""
+    """|P| < epsilon |P_0|."""
     position: bool | None
     """P . v*_0 >= -epsilon |P_0|: the distance of the start was covered in its direction (`released`)."""
     companionship: bool | None
@@ -143,15 +144,15 @@ class SuccessSigns(NamedTuple):
 
 
 class FailureSigns(NamedTuple):
-    """The three detectors of the released code, over the latest judged windows."""
+    """The three detectors of the released code, over the latest judged windows; `None` in `paper`, which defines no failure."""
 
-    negative_run: bool
-    stagnation: bool
-    regression: bool
+    negative_run: bool | None = None
+    stagnation: bool | None = None
+    regression: bool | None = None
 
     @property
     def detected(self) -> bool:
-        return self.negative_run or (self.stagnation and self.regression)
+        return bool(self.negative_run or (self.stagnation and self.regression))
 
 
 def form_keys(axes: Sequence[str] = AXES) -> tuple[str, ...]:
@@ -281,23 +282,24 @@ def reached(path: Trajectory, *, preset: str) -> SuccessSigns:
     """The conditions of success after the latest window (EMPA Eq. 5; released code)."""
     _check_preset(preset)
     first, last = path.position[0], path.position[-1]
-    r0 = float(np.linalg.norm(first))
+    r0, distance = float(np.linalg.norm(first)), float(np.linalg.norm(last))
+    if preset == "paper":
+        companionship = bool(len(path.alignment)) and float(path.alignment.mean()) > _TAU
+        return SuccessSigns(path.total > r0, distance < _NEAR * r0, None, companionship)
     ahead = -float(last @ first) / r0 if r0 > 0 else 0.0
-    return SuccessSigns(
-        gate=bool(len(path.energy)) and path.total >= r0,
-        resolution=float(np.linalg.norm(last)) <= _NEAR * r0,
-        position=ahead >= -_NEAR * r0 if preset == "released" else None,
-        companionship=bool(len(path.alignment)) and float(path.alignment.mean()) > _TAU if preset == "paper" else None,
-    )
+    gate = bool(len(path.energy)) and path.total >= r0
+    return SuccessSigns(gate, distance <= _NEAR * r0, ahead >= -_NEAR * r0, None)
 
 
-def failure(path: Trajectory) -> FailureSigns:
+def failure(path: Trajectory, *, preset: str) -> FailureSigns:
+    if preset == "paper":
+        return FailureSigns()
     windows, share, sum_below = _REGRESSION
     positions, spread = _STAGNATION
     recent = path.energy[-windows:]
     return FailureSigns(
         negative_run=len(path.energy) >= _NEGATIVE_RUN and bool((path.energy[-_NEGATIVE_RUN:] < 0).all()),
-        stagnation=len(path.energy) >= positions and float(path.distance[-positions:].std()) < spread,
+        stagnation=len(path.energy) >= positions and float(path.distance[-positions:].std(ddof=1)) < spread,
         regression=len(recent) == windows and float((recent < 0).mean()) > share and float(recent.sum()) < sum_below,
     )
 

@@ -1,11 +1,12 @@
 """Stored EMPA dialogues: rescoring by the other preset from the stored levels, and rejudging.
 
 The presets end dialogues at different turns. If the other preset, or the new levels, end the dialogue earlier, later turns are
-dropped; if it would continue, it is `cut` and scored up to its last reply. Messages and director calls are not changed.
+dropped; if it would continue, it is `cut` and scored up to its last reply. Messages, director calls and P_0 are not changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from heartloop.core.dialogue import StopReason, Transcript, Turn, turn_counts, usage_by_role
@@ -65,6 +66,9 @@ class StoredPerson(StandIn[FormJudge]):
     async def adjudicate(self, view: EmpaView, log: CallLog) -> Judgement:
         return await answered("judge", self._judge.adjudicate(view, log))
 
+    async def rate(self, view: EmpaView, log: CallLog) -> Sequence[float]:
+        return [self._played.start[axis] for axis in AXES]
+
     async def direct(self, view: EmpaView, log: CallLog) -> Act:
         stored = self._played.turns[view.turn].evidence.get("director")
         return Act(**stored) if stored else Act("wait", reason="the stored dialogue had ended here")
@@ -74,7 +78,8 @@ class StoredPerson(StandIn[FormJudge]):
 
 
 def _options(played: Transcript) -> dict[str, Any]:
-    return {"preset": played.preset, "variant": played.variant, "window": int(played.facts.get("window", "1"))}
+    window, deficit = int(played.facts.get("window", "1")), played.facts.get("deficit", "scenario")
+    return {"preset": played.preset, "variant": played.variant, "window": window, "deficit": deficit}
 
 
 STORED = Stored(options=_options, rescored=rescored, stand_in=StoredPerson, stops_with_its_turns=True)

@@ -29,13 +29,15 @@ from heartloop.environments.empa.environment import (
     SPEC,
     STAGES,
     Act,
+    DeficitJudge,
+    Empa,
     EmpaUser,
     EmpaView,
     Judgement,
     call_problem,
 )  # fmt: skip
 from heartloop.environments.empa.scenario import SOURCES, EmpaBrief, render_card, render_story
-from heartloop.environments.empa.scoring import AXES, form_keys
+from heartloop.environments.empa.scoring import AXES, DEFICIT_POINTS, deficit, form_keys
 from heartloop.environments.episode import CallLog
 
 _ASKED = {"user": "speak", "judge": "adjudicate", "director": "direct"}
@@ -78,6 +80,21 @@ class _Form(BaseModel):
     def marks(self) -> list[tuple[str, _Mark]]:
         axes = (("C", self.C), ("A", self.A), ("P", self.P))
         return [(f"{axis}.{'Prog' if mark.level > 0 else 'Neg'}", mark) for axis, marks in axes for mark in marks if mark.level]
+
+
+class _Rating(BaseModel):
+    indicator: Annotated[str, Sent(enum=list(DEFICIT_POINTS))]
+    quote: Annotated[str, Sent(maxLength=300)] = ""
+    reason: Annotated[str, Sent(minLength=1, maxLength=300)] = ""
+    level: Annotated[StrictInt, Sent(enum=[0, 1, 2, 3])] = Field(ge=0, le=3)
+
+
+class _Deficit(BaseModel):
+    ratings: Annotated[list[_Rating], Sent(minItems=len(DEFICIT_POINTS), maxItems=len(DEFICIT_POINTS))]
+
+    @property
+    def levels(self) -> dict[str, int]:
+        return {rating.indicator: rating.level for rating in self.ratings}
 
 
 class _Call(BaseModel):
@@ -165,15 +182,39 @@ class EmpaLLMUser:
             {key: mark.reason.strip() for key, mark in form.marks},
         )
 
+    async def rate(self, view: EmpaView, log: CallLog) -> Sequence[float]:
+        sheet = sheet_of(load_prompt(__package__, "sheet"), view.scenario)
+
+        def check(form: _Deficit) -> str | None:
+            if sorted(rating.indicator for rating in form.ratings) != sorted(DEFICIT_POINTS):
+                return f"expected each of {', '.join(DEFICIT_POINTS)} once"
+            for name, level, quote, reason in ((one.indicator, one.level, one.quote, one.reason) for one in form.ratings):
+                if level and not (stands_in(quote, [sheet]) and reason.strip()):
+                    return f"{name} is {level}; it needs a reason, and exact words of the sheet as its quote, not {quote!r}"
+            return None if any(form.levels.values()) else "every level is 0; a person who lacks nothing is no case"
+
+        form = await ask(
+            self._models["judge"],
+            [
+                Message(role="system", content=Empa.iedr.fill(sheet=sheet)),
+                Message(role="user", content=load_prompt(__package__, "iedr_turn").text),
+            ],
+            _Deficit,
+            sampling=self._samplings["judge"].seeded(view.seed, 0),
+            check=check,
+            on_reply=log.recorder("iedr", 0, "judge"),
+        )
+        return [float(points) for points in deficit(form.levels)]
+
     async def direct(self, view: EmpaView, log: CallLog) -> Act:
         energy, released = view.path.energy, view.released
         quiet = len(energy) >= QUIET and bool((energy[-QUIET:] <= 0).all())
 
         def check(call: _Call) -> str | None:
             left = [source for source in SOURCES if source not in released]
-            if call.act.function == "end" and left and not quiet and view.turn + 1 >= MIN_TURNS:
+            if call.act.function == "end" and left and not quiet and view.turn + 1 >= MIN_TURNS[view.preset]:
                 return f"the talk does not end while {', '.join(left)} can still come up"
-            return call_problem(call.act, released=released, turns=view.turn + 1)
+            return call_problem(call.act, released=released, turns=view.turn + 1, preset=view.preset)
 
         levels = view.judgements[-1].levels
         start, state = (", ".join(map("{} {:+g}".format, AXES, view.path.position[n])) for n in (0, -1))
@@ -183,7 +224,7 @@ class EmpaLLMUser:
             "state": state,
             "start": start,
             "total": f"{view.path.total:.1f}",
-            "need": f"{view.scenario.distance:.1f}",
+            "need": f"{view.path.distance[0]:.1f}",
             "lacking": "was lacking at the start" if view.preset == "released" else "was lacking before each",
             "energy": ", ".join(f"{round(one, 1) + 0.0:+.1f}" for one in energy[-_RECENT:]),
             "levels": ", ".join(f"{key} {level:+d}" for key, level in levels.items() if level) or "all 0",
@@ -226,7 +267,7 @@ class EmpaLLMUser:
                 "memories": ", ".join(MEMORIES),
                 "focus_holds": str(_FOCUS_HOLDS),
                 "quiet": str(QUIET),
-                "min_turns": str(MIN_TURNS),
+                "min_turns": str(MIN_TURNS[view.preset]),
                 "max_turns": str(view.max_turns),
             }
         return self._prompts[name].fill(**blanks)
@@ -265,6 +306,8 @@ class MixedRoles:
         self._parts = parts
         self.name = parts["user"].name
         self.speak, self.adjudicate, self.direct = parts["user"].speak, parts["judge"].adjudicate, parts["director"].direct
+        if isinstance(judge := parts["judge"], DeficitJudge):
+            self.rate = judge.rate
 
     def describe(self) -> Mapping[str, Any]:
         described = {role: part.describe() for role, part in self._parts.items()}

@@ -1,4 +1,4 @@
-"""EMPA scenarios from dialogues of a chat log (EMPA section 3.2, Algorithm 1).
+"""EMPA scenarios from dialogues of a chat log (EMPA section 3.2, Algorithm 1), and from other scenarios (its stage 3: expansion).
 
 Only the first two questions contain the dialogue, without personal data; the later ones contain its features. Departures: labels
 come before the lines, which need the axis; the axis follows from the IEDR form; place and given name are drawn at random.
@@ -10,10 +10,11 @@ import hashlib
 import json
 import random
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -22,8 +23,18 @@ from pydantic_core import CoreSchema
 from heartloop.core.errors import UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
+from heartloop.core.system import packaged_table
 from heartloop.environments.empa import scenario as parts
-from heartloop.environments.empa.scenario import DOMAINS, EmpaScenario, dominant_axis, problems_of, texts_in, unquoted
+from heartloop.environments.empa.scenario import (
+    DOMAINS,
+    EmpaScenario,
+    dominant_axis,
+    load_scenarios,
+    problems_of,
+    repeated_domains,
+    texts_in,
+    unquoted,
+)
 from heartloop.environments.empa.scoring import DEFICIT_POINTS
 from heartloop.environments.importing import RawDialogue
 from heartloop.environments.personal_data import PLACEHOLDER, without_personal_data
@@ -36,10 +47,13 @@ from heartloop.environments.writing import (
     Writing,
     as_json,
     at_age,
+    check_only,
     check_size,
+    dealt,
     places,
     problems_of_person,
     run_number,
+    someone_else,
     source_digest,
 )  # fmt: skip
 from heartloop.environments.written import Line, Matter, Passage, Sentences, Tags, crisis_tags, problems_in_tags
@@ -48,11 +62,7 @@ LEAST_WORDS = 20  # of the person, including the situation that the file states 
 MOST_CHARACTERS = 12_000  # of a dialogue in a question; later turns are cut (ours)
 SENTENCE, RUN = 5, 8  # least words of a sentence, and of any sequence, that must not be repeated (ours)
 
-_AXES: Mapping[parts.Axis, str] = {
-    "C": "to be understood, and to see their own matter clearly (C)",
-    "A": "to be felt with, and not alone in it (A)",
-    "P": "to have worth, will and room to move again (P)",
-}
+_TARGETS: Mapping[str, Mapping[str, str]] = packaged_table(__package__, "expand.toml")
 
 # The writer's answers; docstrings and titles are sent with the schema.
 
@@ -126,6 +136,7 @@ class _Label(Answer, title="Label"):
     """What they lack at the start, and what a set of cases is sorted by."""
 
     domain: parts.Domain
+    secondary_domains: parts.SecondaryDomains = ()
     threshold: parts.Threshold
     priorities: parts.Priorities
     iedr: Annotated[Mapping[str, parts.Indicator], _Indicators()]
@@ -140,22 +151,84 @@ class _Voice(Answer, title="Voice"):
     lines: parts.EmpaLines
 
 
-class EmpaDistilling(Writing):
-    """EMPA scenarios from dialogues, in random order by seed, without those with a tag of `exclude_tags`."""
+class _EmpaWriting(Writing):
+    """From a need to a card, a story, labels and lines."""
 
     name = "empa"
     scenario = EmpaScenario
-    stages = (
-        Stage("filter", load_prompt(__package__, "distil_filter"), _Filter, load_prompt(__package__, "distil_reader")),
-        Stage("features", load_prompt(__package__, "distil_features"), _Features, load_prompt(__package__, "distil_reader")),
+    stages: ClassVar[Sequence[Stage]] = (
         Stage("card", load_prompt(__package__, "empa_card"), _Card),
         Stage("story", load_prompt(__package__, "empa_story"), _Crisis),
         Stage("label", load_prompt(__package__, "empa_label"), _Label),
         Stage("voice", load_prompt(__package__, "empa_voice"), _Voice),
     )
     audit = load_prompt(__package__, "audit_empa")
-    fixed = ("id", "axis", "domain", "threshold", "place", "name", "age", "gender", "key", "kind", "concern", "depth", "source")
+    fixed = (
+        "id", "axis", "domain", "secondary_domains", "threshold", "place", "name", "age", "gender", "key", "kind", "concern",
+        "depth", "source",
+    )  # fmt: skip
     sets = ("cases",)
+
+    @abstractmethod
+    def need(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """What the card and the story are written from."""
+
+    @abstractmethod
+    def tags(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        """Those that the scenario must have."""
+
+    @abstractmethod
+    def texts(self, seeded: Seeded) -> list[str]:
+        """Of the source; the scenario must not repeat their words."""
+
+    def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        facts = seeded.facts
+        if stage.name == "card":
+            drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
+            drawn["young"] = at_age(drawn["gender"], 17)
+            return {**drawn, "features": self.need(seeded, done), "tags": ", ".join(self.tags(seeded, done)) or "none"}
+        if stage.name == "story":
+            return {"card": as_json(done["card"]), "features": self.need(seeded, done)}
+        case = json.dumps(_joined(done, "card", "story", "label"), ensure_ascii=False)
+        if stage.name == "label":
+            return {"case": case, "domains": ", ".join(DOMAINS)}
+        axis = _axis(done["label"])
+        return {"case": case, "axis": axis, "axis_means": _TARGETS["axis"][axis]}
+
+    def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        answer = done[stage.name]
+        problems = self.unwanted(seeded, answer.model_dump(mode="json"))
+        if isinstance(answer, _Card):
+            problems += [*problems_in_tags(answer.tags), *problems_of_person("person.", answer.person, seeded.facts)]
+            missing = [tag for tag in self.tags(seeded, done) if tag not in answer.tags]
+            return problems + ([f"tags: {', '.join(missing)} must be among them"] if missing else [])
+        if isinstance(answer, _Label):
+            return problems + _label_problems(answer, _joined(done, "card", "story"))
+        if isinstance(answer, _Voice):
+            return problems + self.problems_of_whole(seeded, done, problems_of)
+        return problems
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        return carried_over(self.texts(seeded), scenario)
+
+    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
+        written = _joined(done, "card", "story", "label", "voice")
+        axis = _axis(done["label"])
+        scenario_id = f"empa-{axis.lower()}-{written['domain'].split()[0]}-{seeded.id.rpartition('-')[2]}"
+        return {"id": scenario_id, "axis": axis, "place": seeded.facts["place"], **written}
+
+    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
+        return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
+
+
+class EmpaDistilling(_EmpaWriting):
+    """EMPA scenarios from dialogues, in random order by seed, without those with a tag of `exclude_tags`."""
+
+    stages = (
+        Stage("filter", load_prompt(__package__, "distil_filter"), _Filter, load_prompt(__package__, "distil_reader")),
+        Stage("features", load_prompt(__package__, "distil_features"), _Features, load_prompt(__package__, "distil_reader")),
+        *_EmpaWriting.stages,
+    )
 
     def __init__(
         self, dialogues: Sequence[RawDialogue], *, exclude_tags: Sequence[str] = (), shipped: Sequence[EmpaScenario] | None = None
@@ -218,51 +291,92 @@ class EmpaDistilling(Writing):
         features = done.get("features")
         return "no feeling was extracted" if isinstance(features, _Features) and not features.feelings else ""
 
+    def need(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        return as_json(done["features"])
+
+    def tags(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        answer = done["filter"]
+        assert isinstance(answer, _Filter)
+        return [tag for tag in answer.tags if tag != "none"]
+
+    def texts(self, seeded: Seeded) -> list[str]:
+        return [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
+
     def question(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        facts = seeded.facts
         if stage.name in ("filter", "features"):
+            facts = seeded.facts
             return {"told": _metadata(facts["told"]), "dialogue": _numbered(facts["turns"], done.get("filter"))}
-        if stage.name == "card":
-            drawn = {name: str(facts[name]) for name in ("place", "name", "gender")}
-            drawn["young"] = at_age(drawn["gender"], 17)
-            return {**drawn, "features": as_json(done["features"]), "tags": ", ".join(_tags(done["filter"])) or "none"}
-        if stage.name == "story":
-            return {"card": as_json(done["card"]), "features": as_json(done["features"])}
-        case = json.dumps(_joined(done, "card", "story", "label"), ensure_ascii=False)
-        if stage.name == "label":
-            return {"case": case, "domains": ", ".join(DOMAINS)}
-        axis = _axis(done["label"])
-        return {"case": case, "axis": axis, "axis_means": _AXES[axis]}
+        return super().question(stage, seeded, done)
 
     def problems(self, stage: Stage, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
-        answer, facts = done[stage.name], seeded.facts
-        if isinstance(answer, _Filter):
-            return _filter_problems(answer, facts)
-        problems = self.unwanted(seeded, answer.model_dump(mode="json"))
-        if isinstance(answer, _Card):
-            problems += [*problems_in_tags(answer.tags), *problems_of_person("person.", answer.person, facts)]
-            missing = [tag for tag in _tags(done["filter"]) if tag not in answer.tags]
-            return problems + ([f"tags: {', '.join(missing)} must be among them"] if missing else [])
-        if isinstance(answer, _Label):
-            return problems + _label_problems(answer, _joined(done, "card", "story"))
-        if isinstance(answer, _Voice):
-            return problems + self.problems_of_whole(seeded, done, problems_of)
-        return problems
+        answer = done[stage.name]
+        return _filter_problems(answer, seeded.facts) if isinstance(answer, _Filter) else super().problems(stage, seeded, done)
 
     def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
-        log = [text for _, text in seeded.facts["turns"]] + list(seeded.facts["told"].values())
         excluded = sorted(self._exclude.intersection(scenario.get("tags", ())))
         notes = [f"tags: this run leaves out {tag}; invent what does not touch it" for tag in excluded]
-        return carried_over(log, scenario) + notes
+        return super().unwanted(seeded, scenario) + notes
 
-    def assemble(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> Mapping[str, Any]:
-        written = _joined(done, "card", "story", "label", "voice")
-        axis = _axis(done["label"])
-        scenario_id = f"empa-{axis.lower()}-{written['domain'].split()[0]}-{seeded.id.rpartition('-')[2]}"
-        return {"id": scenario_id, "axis": axis, "place": seeded.facts["place"], **written}
 
-    def audited_for(self, scenario: Mapping[str, Any], done: Mapping[str, BaseModel]) -> Mapping[str, str]:
-        return {"axis": scenario["axis"], "field": "iedr.C.2.level", "value": "2"}
+class EmpaExpanding(_EmpaWriting):
+    """Variants of scenarios, spread evenly over axes, domains, difficulties and thresholds (EMPA section 3.2, stage 3).
+
+    Published: expansion by guidance in natural language. Ours: everything else. The targets are a request to the writer; labels
+    come from the label question, which does not see them.
+    """
+
+    def __init__(self, source: str, guidance: str = "", *, shipped: Sequence[EmpaScenario] | None = None) -> None:
+        self._sources = {one.id: one for one in load_scenarios(source)}
+        known = load_scenarios("cases") if shipped is None else shipped
+        super().__init__([*{one.id: one for one in (*known, *self._sources.values())}.values()])
+        self._guidance, self._prompt = guidance, load_prompt(__package__, "empa_expand")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        source = source_digest([one.fingerprint for one in self._sources.values()])
+        return {"source": source, "guidance": self._guidance, "expand": self._prompt.hash}
+
+    def seeds(self, n: int, seed: int, only: Sequence[str] = ()) -> Sequence[Seeded]:
+        check_only(only, [f"{label}={value}" for label, values in _TARGETS.items() for value in values], "a label with its value")
+        check_size(n, seed)
+        rng = random.Random(f"expand|{seed}")
+        sources, names = dealt(rng, list(self._sources)), set[str]()
+        decks = {
+            label: dealt(rng, [value for value in values if f"{label}={value}" in only] or list(values))
+            for label, values in _TARGETS.items()
+        }
+        found = []
+        for number in range(1, n + 1):
+            place, gender, name = someone_else(rng, names)
+            target = {label: next(deck) for label, deck in decks.items()}
+            facts = {"from": next(sources), **target, "place": place.name, "gender": gender, "name": name}
+            found.append(Seeded(number, f"empa-{run_number(seed, number)}", facts))
+        return found
+
+    def need(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> str:
+        """Of the source, without the names that rules find, so that the writer invents others."""
+        one = self._sources[seeded.facts["from"]]
+        told = {
+            "trouble": one.topic, "vent": one.needs.vent, "hopes": one.needs.hopes, "closes": one.needs.constraints,
+            "receptive": one.receptive, "manner": one.person.speaking_style, "earlier": one.past.arc,
+        }  # fmt: skip
+        cleaned = without_personal_data(list(told.values()), one.person.name.split()).texts
+        target = {label: values[seeded.facts[label]] for label, values in _TARGETS.items()}
+        changes = self._prompt.fill(**target, guidance=self._guidance or "none")
+        return f"{json.dumps(dict(zip(told, cleaned, strict=True)), ensure_ascii=False)}\n\n{changes}"
+
+    def tags(self, seeded: Seeded, done: Mapping[str, BaseModel]) -> list[str]:
+        return [tag for tag in self._sources[seeded.facts["from"]].tags if tag in ("suicide", "self-harm")]
+
+    def texts(self, seeded: Seeded) -> list[str]:
+        return list(texts_in(self._sources[seeded.facts["from"]].model_dump(exclude={"iedr"})))
+
+    def unwanted(self, seeded: Seeded, scenario: Mapping[str, Any]) -> list[str]:
+        texts = texts_in({name: part for name, part in scenario.items() if name != "id"})
+        removed = without_personal_data(list(texts)).counts
+        personal = [f"{kind} ({n})" for kind, n in removed.items() if kind != "name"]
+        notes = [f"somebody could be found by what has the form of: {', '.join(personal)}; leave it out"] if personal else []
+        return super().unwanted(seeded, scenario) + notes
 
 
 def _filter_problems(answer: _Filter, facts: Mapping[str, Any]) -> list[str]:
@@ -284,15 +398,10 @@ def _label_problems(answer: _Label, card: Mapping[str, Any]) -> list[str]:
     axis = dominant_axis(answer.iedr)
     if axis is None:
         return ["iedr: no group stands out; two lack the same share of the most they could"]
-    problems = unquoted(answer.iedr, card)
+    problems = [*unquoted(answer.iedr, card), *repeated_domains(answer)]
     if answer.priorities.of(axis).level != "high":
         problems.append(f"{axis} stands out in the form, so its priority must be high")
     return problems
-
-
-def _tags(answer: BaseModel) -> list[str]:
-    assert isinstance(answer, _Filter)
-    return [tag for tag in answer.tags if tag != "none"]
 
 
 def _axis(answer: BaseModel) -> parts.Axis:
@@ -336,7 +445,7 @@ def carried_over(log: Sequence[str], value: Any) -> list[str]:
             (run for n in range(SENTENCE, RUN) for run in _runs(words, n) if run in sentences), None
         )
         if repeated:
-            problems[f"these words stand in the dialogue it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
+            problems[f"these words are in what it was made from, say it otherwise: {' '.join(repeated)!r}"] = None
         if blank := PLACEHOLDER.search(text):
             problems[f"{blank[0]} is a blank of the dialogue; invent something of its own, or leave it out"] = None
     return list(problems)

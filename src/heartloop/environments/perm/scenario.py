@@ -199,6 +199,7 @@ SCENARIOS = Scenarios(
     written=lambda s: not isinstance(s, DrawnScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation) if s.persona else (s.id, ""),
     story=lambda s: f"{s.query} {s.scenario}",
+    spread=lambda s: {"want": s.want} if isinstance(s, PermScenario) else {},
 )
 
 

@@ -370,7 +370,7 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def first_message(self) -> str:
-        """The user's first message; empty in a training profile, which cannot be played."""
+        """The user's first message; empty in a training profile: the user simulator writes it."""
         return self.record.first_talk or ""
 
     @property
@@ -475,6 +475,7 @@ SCENARIOS = Scenarios(
     owns=_owns,
     line=lambda s: f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]",
     text=_text,
+    need=lambda s: f"USER {s.intention_text}.",
     problems=problems_of,
     written=lambda s: not isinstance(s, SageReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),

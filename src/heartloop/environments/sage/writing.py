@@ -62,6 +62,10 @@ def _three(deck: Iterator[str]) -> list[str]:
     return list(drawn)
 
 
+INITIATIVES = ("active", "passive")
+"""How a person takes part in talk (SAGE App. E); the writer shows it in `way_of_speaking`."""
+
+
 class SageWriting(Writing):
     """New SAGE scenarios, stratified by hidden intention; by default the supportive ones."""
 
@@ -90,6 +94,7 @@ class SageWriting(Writing):
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
         pools = packaged_table(__package__, "pools.toml")
+        initiatives = dealt(random.Random(f"sage|initiative|{seed}"), INITIATIVES)
         found: list[Seeded] = []
         names: set[str] = set()
         ages, traits, sentences = (dealt(rng, pools[name]) for name in ("ages", "traits", "sentences"))
@@ -104,6 +109,7 @@ class SageWriting(Writing):
             facts = {
                 "family": intention.family, "intention": intention.key, "theme": theme, "traits": _three(traits),
                 "sentences": _three(sentences), "age": age, "place": place.name, "name": name, "gender": at_age(gender, age),
+                "initiative": next(initiatives),
             }  # fmt: skip
             number = len(found) + 1
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))
