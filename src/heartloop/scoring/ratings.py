@@ -57,11 +57,7 @@ def _after(winner: Rating, loser: Rating, noise: float, *, drawn: bool) -> tuple
 
 
 def anchored(means: Mapping[str, float], anchors: Mapping[str, float]) -> tuple[float, float] | None:
-    """Slope and shift of the line that takes the means of two anchors to their given values; `None` without both.
-
-    >>> anchored({"a": 30.0, "b": 10.0, "c": 20.0}, {"a": 100.0, "b": 0.0})
-    (5.0, -50.0)
-    """
+    """Slope and shift of the line that takes the means of two anchors to their given values; `None` without both."""
     (a, at_a), (b, at_b) = anchors.items()
     if a not in means or b not in means or means[a] == means[b]:
         return None

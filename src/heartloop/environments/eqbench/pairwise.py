@@ -4,10 +4,9 @@ A run's models are compared with each other in every scenario. If the checkout h
 also placed on it, in stages: one scenario against every tenth model, then more and more against those at most three ranks away,
 until its rank stays. The judge reads the checkout's prompt and notes, and answers cut to the released lengths.
 
-Ratings: the pluses of both orders are summed; their difference, up to `MOST_PLUSES`, is the margin, which counts as up to `WINS`
-wins in a row. Matches of models more than `RANK_WINDOW` ranks apart in a first solution are left out of the second. The interval
-is that of fewer wins for a margin. Elo is on the line through two `ANCHORS`; without both it is the rating. Departures from the
-released code are listed in docs/eqbench.md.
+The pluses of both orders are summed; their difference, up to `MOST_PLUSES`, counts as up to `WINS` wins in a row. Matches of
+models more than `RANK_WINDOW` ranks apart in a first solution are left out of the second. The interval is that of fewer wins for a
+margin. Elo is on the line through two `ANCHORS`; without both it is the rating. Departures: docs/eqbench.md.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ MOST_PLUSES, WINS, WINS_FOR_INTERVAL, RANK_WINDOW = 30, 20, 5, 16
 _SECTIONS, _ANSWER, _ANALYSIS, _DEBRIEF = (2200, 1600, 1600), 4000, 6000, 4000
 """Most characters that the judge reads."""
 _STAGES = (0, 4, 8, 16, 24, 9999)
-"""The first is over the whole ladder; then scenarios against a model one rank away, half and a quarter of it two and three away."""
-_FIRST_ANALYSIS, _FIRST_SCENARIO, _SHORTEST_ANSWER = 400, "404", 100
-_RELEASED = "the leaderboard's judge"
+"""The first is over the whole ladder; then scenarios against a model one rank away, a half and a quarter two and three away."""
+_FIRST_ANALYSIS, _FIRST_SCENARIO = 400, "404"
+_SIGNS = re.compile(r"[*#]")
 
 
 class Pair(NamedTuple):
@@ -69,11 +68,8 @@ class Pair(NamedTuple):
         return "|".join(map(str, self))
 
 
-class Comparison(NamedTuple):
-    """One judgement of a pair, in one order."""
-
-    pair: Pair
-    pluses: tuple[int, int]
+Comparison = tuple[Pair, tuple[int, int]]
+"""One judgement of a pair, in one order: the pluses of either model."""
 
 
 class Played(NamedTuple):
@@ -95,11 +91,7 @@ class Leaderboard(NamedTuple):
 
 
 def pluses_of(answer: Mapping[str, Any], scenario: str) -> tuple[int, int]:
-    """The pluses of either model in a judge's answer.
-
-    >>> pluses_of({"depth": "A0493+++", "tact": "A0488+"}, "12"), pluses_of({"depth": "A0493+++", "tact": "A0488+"}, "401")
-    ((3, 1), (1, 0))
-    """
+    """The pluses of either model in a judge's answer; of an analysis one for the winner."""
     said = [value for name, value in answer.items() if name != REASONING and isinstance(value, str)]
     a = sum(value.count("+") for value in said if CODES[0] in value)
     b = sum(value.count("+") for value in said if CODES[1] in value and CODES[0] not in value)
@@ -114,20 +106,17 @@ def matches_of(comparisons: Iterable[Comparison]) -> list[tuple[str, str, float]
         total = totals.setdefault(pair.turned if turned else pair, [0, 0])
         for place, n in enumerate(reversed(pluses) if turned else pluses):
             total[place] += n
-    margins = {pair: math.copysign(min(abs(a - b) / MOST_PLUSES, 1.0), a - b) for pair, (a, b) in totals.items()}
-    return [(pair.first, pair.second, margin / 2.0 + 0.5) for pair, margin in margins.items()]
+    margins = {pair: min(abs(a - b) / MOST_PLUSES, 1.0) / 2.0 + 0.5 for pair, (a, b) in totals.items()}
+    return [(pair.first, pair.second, m if totals[pair][0] >= totals[pair][1] else 1.0 - m) for pair, m in margins.items()]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def rated(comparisons: tuple[Comparison, ...]) -> Mapping[str, Rating]:
     rough = trueskill(matches_of(comparisons), most_wins=WINS, start=START, noise=NOISE)
     rank = {name: number for number, name in enumerate(sorted(rough, key=lambda name: rough[name].mean))}
-    near = matches_of(one for one in comparisons if abs(rank[one.pair.first] - rank[one.pair.second]) <= RANK_WINDOW)
+    near = matches_of(one for one in comparisons if abs(rank[one[0].first] - rank[one[0].second]) <= RANK_WINDOW)
     means, intervals = (trueskill(near, most_wins=wins, start=START, noise=NOISE) for wins in (WINS, WINS_FOR_INTERVAL))
     return {name: Rating(one.mean, intervals[name].deviation) for name, one in means.items()}
-
-
-# The checkout
 
 
 @lru_cache(maxsize=4)
@@ -148,7 +137,7 @@ def _comparison(record: Mapping[str, Any]) -> Comparison:
     scenario, models = str(record["scenario_id"]), record["pair"]
     pair = Pair(models["test_model"], models["neighbor_model"], scenario, int(models["iteration_index"]))
     tested_first = record["order"].startswith(f"{CODES[0]}:test")
-    return Comparison(pair if tested_first else pair.turned, pluses_of(record["judge_response"], scenario))
+    return pair if tested_first else pair.turned, pluses_of(record["judge_response"], scenario)
 
 
 def _dialogues(runs: Mapping[str, Any]) -> dict[str, Dialogues]:
@@ -159,10 +148,9 @@ def _dialogues(runs: Mapping[str, Any]) -> dict[str, Dialogues]:
             for scenario, task in tasks[iteration].items():
                 texts = [message["content"] for message in task.get("conversation_history") or ()]
                 turns = tuple(zip(texts[::2], texts[1::2], strict=False))
-                whole = task.get("debrief_response") is not None or int(scenario) >= _FIRST_ANALYSIS
-                if whole and any(len(answer.strip()) >= _SHORTEST_ANSWER for _, answer in turns):
-                    played = Played(turns, task.get("debrief_response") or "")
-                    found[run.get("model_name") or run["test_model"]][scenario, repeat] = played
+                debrief = "" if int(scenario) >= _FIRST_ANALYSIS else task.get("debrief_response")
+                if turns and debrief is not None:
+                    found[run.get("model_name") or run["test_model"]][scenario, repeat] = Played(turns, debrief)
     return dict(found)
 
 
@@ -174,11 +162,11 @@ def pairwise_prompt(scenario: EQBenchScenario, first: Played, second: Played) ->
         blanks["transcript_being_analysed"] = (scenario.official or scenario.repaired)[0]
     for letter, played in zip("AB", (first, second), strict=True):
         if kind:
-            blanks[f"response_{letter}"] = _cut(_plain(played.turns[0][1]), _ANALYSIS)
+            blanks[f"response_{letter}"] = _cut(_SIGNS.sub("", played.turns[0][1]), _ANALYSIS)
         else:
             said = (f"User:\n{prompt}\n---\nAssistant:\n{_shown(scenario, answer)}\n---" for prompt, answer in played.turns)
-            blanks[f"conversation_history_{letter}"] = _plain("\n".join(said))
-            blanks[f"debrief_{letter}"] = _cut(_plain(played.debrief), _DEBRIEF)
+            blanks[f"conversation_history_{letter}"] = _SIGNS.sub("", "\n".join(said))
+            blanks[f"debrief_{letter}"] = _cut(_SIGNS.sub("", played.debrief), _DEBRIEF)
     path = scenario.root / "data" / f"pairwise_prompt_eqbench3{kind}.txt"
     template = text_of(path)
     criteria = tuple(name for name in re.findall(r'^\s*"(\w+)":', template, re.MULTILINE) if name != REASONING)
@@ -195,10 +183,6 @@ def _shown(scenario: EQBenchScenario, answer: str) -> str:
     return "\n\n".join([*(f"# {heading}\n\n{_cut(text, most)}" for (heading, text), most in sections), "--"])
 
 
-def _plain(text: str) -> str:
-    return text.replace("*", "").replace("#", "")
-
-
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + "... [truncated]"
 
@@ -213,9 +197,6 @@ def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
     return create_model("Winners", __config__=ConfigDict(extra="forbid"), **fields)
 
 
-# Which dialogues are compared
-
-
 def _of_runs(material: Material) -> dict[str, Dialogues]:
     found: dict[str, dict[tuple[str, int], Played]] = {model: {} for model in material.models}
     for one in material.dialogues:
@@ -228,8 +209,7 @@ def _of_runs(material: Material) -> dict[str, Dialogues]:
 
 
 def _board(material: Material) -> Leaderboard:
-    roots = {scenario.root for scenario in material.scenarios.values()} or {Path("nowhere")}
-    return leaderboard_of(min(roots))
+    return leaderboard_of(min(scenario.root for scenario in material.scenarios.values()))
 
 
 def _common(first: tuple[str, Dialogues], second: tuple[str, Dialogues]) -> list[Pair]:
@@ -266,11 +246,7 @@ def _placing(mine: tuple[str, Dialogues], board: Leaderboard, answers: Answers) 
 
 
 def opponents(rank: int, length: int, stage: int) -> dict[int, int]:
-    """Places on a ladder, from the lowest, and the most scenarios against the model there.
-
-    >>> opponents(12, 20, 0).keys(), opponents(1, 20, 8)
-    (dict_keys([1, 3, 5, 7, 9, 11, 13, 15, 17, 19]), {0: 8, 2: 8, 3: 4, 4: 2})
-    """
+    """Places on a ladder, from the lowest, and the most scenarios against the model there."""
     if stage == 0:
         step = math.ceil(length / 10)
         return {place: 1 for place in range((length - 1) // 2 % step, length, step) if place != rank}
@@ -281,7 +257,7 @@ def opponents(rank: int, length: int, stage: int) -> dict[int, int]:
 def judged(pairs: Iterable[Pair], answers: Answers) -> list[Comparison]:
     """Both judgements of each pair that was judged in both orders."""
     whole = (pair for pair in pairs if pair.key in answers and pair.turned.key in answers)
-    return [Comparison(one, pluses_of(answers[one.key], one.scenario)) for pair in whole for one in (pair, pair.turned)]
+    return [(one, pluses_of(answers[one.key], one.scenario)) for pair in whole for one in (pair, pair.turned)]
 
 
 def _questions(material: Material, answers: Answers) -> list[Question]:
@@ -304,60 +280,46 @@ def _question(pair: Pair, prompt: str, form: type[BaseModel]) -> Question:
     return Question(pair.key, hashlib.sha256(prompt.encode()).hexdigest(), answer)
 
 
-# The result
-
-
 def _lacks(material: Material) -> str | None:
     if not material.scenarios:
         return "it reads your checkout of the benchmark; pass --scenarios DIRECTORY"
-    if not set(material.judges) - {EMBEDDED} and not _board(material).comparisons:
-        return "it asks a judge; pass --judge service/model"
+    if EMBEDDED in material.judges or len(material.judges) > 1 or not (material.judges or _board(material).comparisons):
+        return "it asks one judge, a language model; pass --judge service/model once"
     return None
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     board, models = _board(material), material.models
-    notes: list[str] = []
-    record: dict[str, Any] = {}
-    page: list[Table] = []
-    verdicts: list[str] = []
-    for judge, given in (answers or {_RELEASED: {}}).items():
-        mine = judged(pairs := _pairs(material, given), given)
-        ratings = rated((*board.comparisons, *mine))
-        if not ratings:
-            raise InputError(f"{judge} compared no two dialogues in both orders; pass runs of models that share scenarios")
-        scale = anchored({name: one.mean for name, one in ratings.items()}, ANCHORS)
-        slope, shift = scale or (1.0, 0.0)
-        elos: dict[str, Estimate] = {}
-        for name, (mean, deviation) in sorted(ratings.items(), key=lambda item: -item[1].mean):
-            n = sum(name in one.pair[:2] for one in (*board.comparisons, *mine))
-            elos[name] = Estimate(n, *(slope * (mean + sign * 1.96 * deviation) + shift for sign in (0, -1, 1)))
-        published = {name: one.get("elo_norm") for name, one in board.published.items()}
-        rows = [
-            Row(name, (elo, ratings[name].mean, published.get(name)), models.index(name) if name in models else None)
-            for name, elo in elos.items()
-        ]
-        columns = (Column("Elo", digits=0), Column("Rating", digits=0), Column("Published Elo", digits=0))
-        page.append(
-            Table(f"Elo by {judge}", columns, tuple(rows), help="Elo with its 95 % interval; rating: before the anchors.")
-        )
-        wins = [a > b for _, (a, b) in mine]
-        same = fmean(a != b for a, b in zip(wins[::2], wins[1::2], strict=True)) if wins else None
-        orders = f" Both orders have the same winner in {100 * same:.0f} %." if same is not None else ""
-        notes.append(f"{judge} compared {amount(len(wins) // 2, 'pair')} of {len(pairs)} in both orders.{orders}")
-        record[judge] = {"elo": {name: elo._asdict() for name, elo in elos.items()}, "same_winner": same}
-        order = ", ".join(f"{name} {elo.mean:.0f}" for name, elo in elos.items() if name in models or not mine)
-        verdicts.append(f"Elo by {judge}: {order}.")
-        if scale is None:
-            notes.append(f"Elo is the rating itself: {' and '.join(ANCHORS)} were not both compared.")
+    judge, given = next(iter(answers.items()), ("the leaderboard's judge", {}))
+    mine = judged(pairs := _pairs(material, given), given)
+    ratings = rated((*board.comparisons, *mine))
+    if not ratings:
+        raise InputError(f"{judge} compared no two dialogues in both orders; pass runs of models that share scenarios")
+    scale = anchored({name: one.mean for name, one in ratings.items()}, ANCHORS)
+    slope, shift = scale or (1.0, 0.0)
+    elos: dict[str, Estimate] = {}
+    rows: list[Row] = []
+    for name, (mean, deviation) in sorted(ratings.items(), key=lambda item: -item[1].mean):
+        n = sum(name in pair[:2] for pair, _ in (*board.comparisons, *mine))
+        elos[name] = Estimate(n, *(slope * (mean + sign * 1.96 * deviation) + shift for sign in (0, -1, 1)))
+        cells = (elos[name], mean, board.published.get(name, {}).get("elo_norm"))
+        rows.append(Row(name, cells, models.index(name) if name in models else None))
+    columns = (Column("Elo", digits=0), Column("Rating", digits=0), Column("Published Elo", digits=0))
+    table = Table(f"Elo by {judge}", columns, tuple(rows), help="Elo with its 95 % interval; rating: before the anchors.")
+    wins = [a > b for _, (a, b) in mine]
+    same = fmean(a != b for a, b in zip(wins[::2], wins[1::2], strict=True)) if wins else None
+    record: dict[str, Any] = {"elo": {name: elo._asdict() for name, elo in elos.items()}, "same_winner": same}
+    orders = "" if same is None else f" Both orders have the same winner in {100 * same:.0f} %."
+    notes = [f"{judge} compared {amount(len(wins) // 2, 'pair')} of {len(pairs)} in both orders.{orders}"]
+    if scale is None:
+        notes.append(f"Elo is the rating itself: {' and '.join(ANCHORS)} were not both compared.")
     if board.comparisons:
         again = rated(board.comparisons)
         away = max((abs(again[name].mean - one["elo"]) for name, one in board.published.items() if name in again), default=0.0)
         record["leaderboard"] = {"comparisons": len(board.comparisons), "largest_difference": away}
-        notes.append(
-            f"The leaderboard's ratings, computed again from its comparisons, differ from its file's by at most {away:.2f}."
-        )
-    return Result(record, notes, page[0], page, " ".join(verdicts))
+        notes.append(f"The leaderboard's ratings, recomputed from its comparisons, differ from its file's by at most {away:.2f}.")
+    shown = ", ".join(f"{name} {elo.mean:.0f}" for name, elo in elos.items() if name in models or not mine)
+    return Result(record, notes, table, [table], f"Elo by {judge}: {shown}.")
 
 
 PAIRWISE = RunSuite(
