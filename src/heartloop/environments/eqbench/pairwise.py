@@ -5,8 +5,8 @@ also placed on it, in stages: one scenario against every tenth model, then more 
 until its rank stays. The judge reads the checkout's prompt and notes, and answers cut to the released lengths.
 
 The pluses of both orders are summed; their difference, up to `MOST_PLUSES`, counts as up to `WINS` wins in a row. Matches of
-models more than `RANK_WINDOW` ranks apart in a first solution are left out of the second. The interval is that of fewer wins for a
-margin. Elo is on the line through two `ANCHORS`; without both it is the rating. Departures: docs/eqbench.md.
+models more than `RANK_WINDOW` ranks apart in a first solution are left out of the second. The interval is that of fewer wins for
+a margin. Elo is on the line through two `ANCHORS`; without both it is the rating. Departures: docs/eqbench.md.
 """
 
 from __future__ import annotations
