@@ -291,6 +291,6 @@ async def test_over_http_a_judge_is_asked_and_a_second_call_asks_nothing(place: 
         done = await over_http(server, *words, cwd=place)
         assert done.code == 0, done
         assert len(server.bodies) == 3 * 2 * 2
-        assert "Both orders have the same winner in 0 %." in " ".join(done.out.split())
+        assert "6 of 6 pairs, 0% with the same winner." in " ".join(done.out.split())
         assert (await over_http(server, *words, cwd=place)).code == 0
         assert len(server.bodies) == 3 * 2 * 2

@@ -20,10 +20,6 @@ def trueskill(matches: Iterable[tuple[str, str, float]], *, most_wins: int, star
     A match is two names and the share of the first: 1 is its win by the largest margin, `most_wins` wins in a row; 0.5 is a draw.
     Between them wins are rounded up, in floating point as in EQ-Bench3's released code: a share on a step can count one more. A
     draw is the limit for a draw margin of 0. Skills do not drift (tau is 0); a performance deviates from them by `noise` (beta).
-
-    >>> after = trueskill([("a", "b", 1.0)], most_wins=1, start=Rating(25.0, 25 / 3), noise=25 / 6)
-    >>> [(name, round(mean, 3), round(deviation, 3)) for name, (mean, deviation) in after.items()]
-    [('a', 29.205, 7.194), ('b', 20.795, 7.194)]
     """
     ratings: dict[str, Rating] = {}
     for first, second, share in matches:

@@ -17,12 +17,10 @@ import json
 import math
 import re
 import zlib
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, create_model
@@ -74,7 +72,7 @@ Comparison = tuple[Pair, tuple[int, int]]
 
 class Played(NamedTuple):
     turns: tuple[tuple[str, str], ...]
-    """Prompts and answers, without the debrief."""
+    """Prompts and answers."""
     debrief: str
 
 
@@ -87,7 +85,6 @@ class Leaderboard(NamedTuple):
     published: Mapping[str, Mapping[str, float]]
     """By model, with `elo` (before the anchors) and `elo_norm`."""
     dialogues: Mapping[str, Dialogues]
-    """Empty if only the ratings are in the checkout."""
 
 
 def pluses_of(answer: Mapping[str, Any], scenario: str) -> tuple[int, int]:
@@ -141,16 +138,15 @@ def _comparison(record: Mapping[str, Any]) -> Comparison:
 
 
 def _dialogues(runs: Mapping[str, Any]) -> dict[str, Dialogues]:
-    found: dict[str, dict[tuple[str, int], Played]] = defaultdict(dict)
+    found: dict[str, dict[tuple[str, int], Played]] = {}
     for run in runs.values():
-        tasks = run.get("scenario_tasks") or {}
-        for repeat, iteration in enumerate(sorted(tasks, key=int)):
-            for scenario, task in tasks[iteration].items():
+        for repeat, (_, tasks) in enumerate(sorted(run["scenario_tasks"].items(), key=lambda item: int(item[0]))):
+            for scenario, task in tasks.items():
                 texts = [message["content"] for message in task.get("conversation_history") or ()]
                 turns = tuple(zip(texts[::2], texts[1::2], strict=False))
                 debrief = "" if int(scenario) >= _FIRST_ANALYSIS else task.get("debrief_response")
                 if turns and debrief is not None:
-                    found[run.get("model_name") or run["test_model"]][scenario, repeat] = Played(turns, debrief)
+                    found.setdefault(run.get("model_name") or run["test_model"], {})[scenario, repeat] = Played(turns, debrief)
     return dict(found)
 
 
@@ -192,8 +188,8 @@ def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
     values = tuple(code + "+" * n for code in CODES for n in range(1, 6))
     spaceless = BeforeValidator(lambda value: re.sub(r"[\s:]", "", value) if isinstance(value, str) else value)
     winner = Annotated[Literal[values], spaceless]  # type: ignore[valid-type]
-    fields: dict[str, Any] = {REASONING: (Annotated[str, Sent(maxLength=LONGEST_REASONING)], ...)}
-    fields |= dict.fromkeys(criteria, (winner, ...))
+    reasoning = (Annotated[str, Sent(maxLength=LONGEST_REASONING)], ...)
+    fields: dict[str, Any] = {REASONING: reasoning, **dict.fromkeys(criteria, (winner, ...))}
     return create_model("Winners", __config__=ConfigDict(extra="forbid"), **fields)
 
 
@@ -271,8 +267,7 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
 
 def _question(pair: Pair, prompt: str, form: type[BaseModel]) -> Question:
     async def answer(judge: ChatModel | None, sampling: Sampling | None) -> Mapping[str, Any]:
-        if judge is None:
-            raise UseError("the embedded judge compares no dialogues; pass --judge service/model")
+        assert judge is not None  # `_lacks` refuses the embedded judge
         asked = [Message(role="user", content=prompt)]
         given = await ask(judge, asked, form, reasks=REASKS, sampling=(sampling or Sampling()).over(JUDGE_SAMPLING))
         return given.model_dump()
@@ -307,10 +302,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     columns = (Column("Elo", digits=0), Column("Rating", digits=0), Column("Published Elo", digits=0))
     table = Table(f"Elo by {judge}", columns, tuple(rows), help="Elo with its 95 % interval; rating: before the anchors.")
     wins = [a > b for _, (a, b) in mine]
-    same = fmean(a != b for a, b in zip(wins[::2], wins[1::2], strict=True)) if wins else None
+    same = 2 * sum(a != b for a, b in zip(wins[::2], wins[1::2], strict=True)) / len(wins) if wins else math.nan
     record: dict[str, Any] = {"elo": {name: elo._asdict() for name, elo in elos.items()}, "same_winner": same}
-    orders = "" if same is None else f" Both orders have the same winner in {100 * same:.0f} %."
-    notes = [f"{judge} compared {amount(len(wins) // 2, 'pair')} of {len(pairs)} in both orders.{orders}"]
+    notes = [f"Compared in both orders: {len(wins) // 2} of {amount(len(pairs), 'pair')}, {same:.0%} with the same winner."]
     if scale is None:
         notes.append(f"Elo is the rating itself: {' and '.join(ANCHORS)} were not both compared.")
     if board.comparisons:
@@ -325,8 +319,5 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 PAIRWISE = RunSuite(
     "Which of two dialogues is better?",
     "A judge compares the dialogues of two models by criterion, in both orders; TrueSkill turns the margins into Elo.",
-    "EQ-Bench3, released code",
-    _result,
-    _lacks,
-    _questions,
-)
+    "EQ-Bench3, released code", _result, _lacks, _questions,
+)  # fmt: skip
