@@ -20,8 +20,8 @@ def test_a_win_of_equals() -> None:
     # c^2 = 2 (350/6)^2 + 2 (350/3)^2 = 34027.8, c = 184.466; at 0, density over distribution = sqrt(2 / pi) = 0.797885
     # shift = (350/3)^2 / c * 0.797885 = 58.873; deviation = 350/3 * sqrt(1 - (350/3)^2 / c^2 * 2 / pi) = 100.723
     after = rate(("a", "b", 1.0))
-    assert after["a"] == (pytest.approx(1258.873, abs=1e-3), pytest.approx(100.723, abs=1e-3))
-    assert after["b"] == (pytest.approx(1141.127, abs=1e-3), pytest.approx(100.723, abs=1e-3))
+    assert after["a"] == pytest.approx((1258.873, 100.723), abs=1e-3)
+    assert after["b"] == pytest.approx((1141.127, 100.723), abs=1e-3)
     assert rate(("b", "a", 0.0)) == {"a": after["a"], "b": after["b"]}
 
 
@@ -29,7 +29,7 @@ def test_a_draw_is_the_limit_of_a_draw_margin_of_0() -> None:
     # after that win: c^2 = 2 (350/6)^2 + 2 * 100.723^2 = 27096; t = 117.746 / c = 0.71531; the shift is -t, the factor 1
     # 1258.873 - 100.723^2 / c * t = 1214.79; 100.723 * sqrt(1 - 100.723^2 / c^2) = 79.665
     after = rate(("a", "b", 1.0), ("a", "b", 0.5))
-    assert after["a"] == (pytest.approx(1214.787, abs=1e-2), pytest.approx(79.665, abs=1e-2))
+    assert after["a"] == pytest.approx((1214.787, 79.665), abs=1e-2)
     assert rate(("a", "b", 0.5))["a"].mean == 1200.0
 
 

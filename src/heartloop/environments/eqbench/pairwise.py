@@ -304,7 +304,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     wins = [a > b for _, (a, b) in mine]
     same = 2 * sum(a != b for a, b in zip(wins[::2], wins[1::2], strict=True)) / len(wins) if wins else math.nan
     record: dict[str, Any] = {"elo": {name: elo._asdict() for name, elo in elos.items()}, "same_winner": same}
-    notes = [f"Compared in both orders: {len(wins) // 2} of {amount(len(pairs), 'pair')}, {same:.0%} with the same winner."]
+    compared = f"Compared in both orders: {len(wins) // 2} of {amount(len(pairs), 'pair')}, {same:.0%} with the same winner."
+    notes = [compared] if mine else []
     if scale is None:
         notes.append(f"Elo is the rating itself: {' and '.join(ANCHORS)} were not both compared.")
     if board.comparisons:
