@@ -133,8 +133,8 @@ def leaderboard_of(root: Path) -> Leaderboard:
 def _comparison(record: Mapping[str, Any]) -> Comparison:
     scenario, models = str(record["scenario_id"]), record["pair"]
     pair = Pair(models["test_model"], models["neighbor_model"], scenario, int(models["iteration_index"]))
-    tested_first = record["order"].startswith(f"{CODES[0]}:test")
-    return pair if tested_first else pair.turned, pluses_of(record["judge_response"], scenario)
+    shown = pair if record["order"].startswith(f"{CODES[0]}:test") else pair.turned
+    return shown, pluses_of(record["judge_response"], scenario)
 
 
 def _dialogues(runs: Mapping[str, Any]) -> dict[str, Dialogues]:
