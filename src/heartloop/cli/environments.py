@@ -145,7 +145,7 @@ def _print_findings(probe: Probe) -> None:
 @check_app.command("environment")
 def check_environment(
     environment: Annotated[str, Argument(help="Name of an environment.")],
-    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: every shipped set of the full form.")] = None,
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: all shipped sets of full form.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
     from heartloop.environments.check import check_environment as check
