@@ -75,7 +75,10 @@ async def learned(recipe: Recipe, environment: Ready, scenario: Any) -> dict[str
     for transcript, policy in group:
         if transcript.scored:
             returns = training.returns(transcript, recipe.environment.chosen)
-            rewards.append(rollouts.rollout_rewards(returns, policy.turns, kind=dialogue.reward, think=dialogue.think))
+            penalties = {name: getattr(dialogue, name) for name in ("think_penalty", "format_penalty")}
+            rewards.append(
+                rollouts.rollout_rewards(returns, policy.turns, kind=dialogue.reward, think=dialogue.think, **penalties)
+            )
             length = 8 * recipe.policy.max_response
             samples.append(rollouts.samples(policy.turns, per=dialogue.sample, max_response=length))
             terms.append(training.terms(transcript, recipe.environment.chosen))

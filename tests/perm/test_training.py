@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heartloop.core.chat import ScriptedChat
+from heartloop.core.chat import ScriptedChat, estimate_tokens
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
@@ -48,6 +48,23 @@ async def test_with_all_parts_it_is_the_score_by_the_preset_of_the_dialogue() ->
     for answer, preset in ((ANSWER, "released"), (ANSWER, "unit"), ("You carried it yourself.", "released")):
         transcript = await played(answer, preset=preset)
         assert worth(transcript) == transcript.score
+
+
+async def test_the_released_length_penalty_counts_the_whole_answer() -> None:
+    """A response of 10 tokens; 3,600 characters of analysis are 900 tokens and more, of which 768 are free."""
+    analysis = "He is sad. " * 330
+    transcript = await played(f"# Analysis\n{analysis}\n\n# Response\nI am here.")
+    counted = estimate_tokens(transcript.turns[0].reply)
+    assert counted > 900
+    excess = 0.001 * (counted - 768)
+    assert worth(transcript) - worth(transcript, length_of="answer") == pytest.approx(excess)
+    environment = SPEC.make([SAMPLE], SPEC.players(), {"length_of": "answer"})
+    again = await play(environment, SAMPLE.id, ScriptedChat([transcript.turns[0].reply]))
+    assert again.score == pytest.approx(worth(transcript, length_of="answer"))
+    assert again.facts["length_of"] == "answer"
+    rescored = SPEC.stored.rescored(transcript, SPEC.read_options({"length_of": "answer"}))
+    assert rescored.score == pytest.approx(again.score)
+    assert SPEC.stored.rescored(rescored, SPEC.read_options({})) == transcript
 
 
 @pytest.mark.parametrize(

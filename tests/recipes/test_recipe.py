@@ -15,72 +15,15 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.environments.perm.scoring import PARTS
 from heartloop.environments.report import published
 from heartloop.scoring import credit
-from heartloop.training.recipe import Recipe, read_recipe, recipe_names
+from heartloop.training.recipe import read_recipe, recipe_names
+from tests.recipes.test_published_settings import settings_of, valued
 
 NAMES = recipe_names()
 FOLDER = resources.files("heartloop.training") / "recipes"
 
-EIBENCH = {
-    "learning_rate": "optimiser.learning_rate",
-    "training_batch_size": "batch.scenarios",
-    "global_steps": "batch.steps",
-    "lr_warmup_ratio": "optimiser.warmup_ratio",
-    "ppo_mini_batch_size": "batch.mini_batch",
-    "rollouts_per_prompt": "batch.rollouts",
-    "min_lr_ratio": "optimiser.min_ratio",
-    "max_prompt_length": "policy.max_prompt",
-    "rollout_temperature": "policy.temperature",
-    "clip_ratio": "algorithm.clip",
-    "max_response_length": "policy.max_response",
-    "rollout_top_p": "policy.top_p",
-    "kl_loss_coefficient": "algorithm.kl",
-    "entropy_coefficient": "algorithm.entropy",
-    "rollout_top_k": "policy.top_k",
-    "turn_credit_weight_alpha": "algorithm.alpha",
-    "grpo_sigma_min": "algorithm.sigma_min",
-    "max_dialogue_turns": "environment.options.max_turns",
-}
-RLVER = {
-    "base_model": "policy.model",
-    "batch_size": "batch.scenarios",
-    "learning_rate": "optimiser.learning_rate",
-    "warmup_steps": "optimiser.warmup_steps",
-    "dialogue_turns": "environment.options.max_turns",
-    "policy_sampling_temperature": "policy.temperature",
-    "early_stop_emotion_at_most": "environment.options.leaves_at",
-}
-PERM = {
-    "base_model": "policy.model",
-    "training_samples": "scenarios.train_limit",
-    "lambda_bys": "environment.options.bystander_weight",
-    "training_gpus": "machine.ranks",
-}
-PUBLISHED = [
-    *(("perm_grpo_qwen2.5_7b", "perm_settings", *pair) for pair in PERM.items()),
-    *(("ctc_grpo_qwen3_8b", "eibench_table10_qwen3_8b_settings", *pair) for pair in EIBENCH.items()),
-    *(("ctc_grpo_qwen3_32b", "eibench_table11_qwen3_32b_settings", *pair) for pair in EIBENCH.items()),
-    *(("rlver_ppo_qwen2.5_7b", "rlver_settings", *pair) for pair in RLVER.items()),
-    *(("rlver_grpo_qwen2.5_7b", "rlver_settings", *pair) for pair in RLVER.items()),
-    ("rlver_ppo_qwen2.5_7b", "rlver_settings", "ppo_rollouts_per_prompt", "batch.rollouts"),
-    ("rlver_grpo_qwen2.5_7b", "rlver_settings", "grpo_rollouts_per_prompt", "batch.rollouts"),
-]
-
-
-def settings_of(table: str) -> dict[str, object]:
-    """Setting and value, as the paper of a table printed them."""
-    environment = {"rlver": "sage"}.get(paper := table.split("_")[0], paper)
-    return {str(row["setting"]): row["value"] for row in published(f"heartloop.environments.{environment}", table)}
-
 
 def printed(table: str, setting: str) -> str:
     return str(settings_of(table)[setting])
-
-
-def valued(recipe: Recipe, name: str) -> object:
-    found: object = recipe
-    for part in name.split("."):
-        found = found[part] if isinstance(found, Mapping) else getattr(found, part)
-    return found
 
 
 def options_of(name: str, *variants: str) -> Mapping[str, Any]:
@@ -88,52 +31,11 @@ def options_of(name: str, *variants: str) -> Mapping[str, Any]:
 
 
 class TestPublished:
-    @pytest.mark.parametrize(("recipe", "table", "setting", "name"), PUBLISHED)
-    def test_the_recipe_has_the_published_value(self, recipe: str, table: str, setting: str, name: str) -> None:
-        mine, theirs = valued(read_recipe(recipe), name), printed(table, setting)
-        if isinstance(mine, str):
-            assert mine.rpartition("/")[2] == theirs
-        else:
-            assert mine == float(theirs)
-
-    def test_every_row_of_both_tables_is_used(self) -> None:
-        for table in ("eibench_table10_qwen3_8b_settings", "eibench_table11_qwen3_32b_settings"):
-            assert settings_of(table).keys() == set(EIBENCH)
-
-    def test_every_row_of_rlvers_settings_is_used_or_named_as_none_of_a_recipes(self) -> None:
-        elsewhere = {
-            "ppo_rollouts_per_prompt", "grpo_rollouts_per_prompt",  # above
-            "second_base_model", "user_simulator_base_model", "challenging_user_simulator_base_model",  # below
-            "outcome_reward_divisor", "turn_reward_divisor", "turn_plus_outcome_reward_divisor", "format_violation_reward",
-            "emotion_score_min", "emotion_score_max", "failure_final_emotion_below", "success_final_emotion_clipped_at",
-            "training_scenarios", "test_scenarios", "topics",  # the authors' people, which are not shipped
-        }  # fmt: skip
-        told = {str(row["setting"]) for row in published("heartloop.environments.sage", "rlver_settings")}
-        left = told - set(RLVER) - elsewhere
-        others = ("capability_", "human_evaluation_", "stability_test_", "math500", "livecodebench", "ifeval", "learning_curve")
-        assert {name for name in left if not name.startswith(others)} == {
-            "training_code", "pytorch_version", "ray_version", "vllm_version", "transformers_version"
-        }  # fmt: skip
-        assert elsewhere <= told
-
-    def test_every_row_of_perms_settings_is_used_or_named_as_none_of_a_recipes(self) -> None:
-        elsewhere = {
-            "source_dialogues_selected", "source_emotions", "persona_and_scenario_augmentation_model",  # the authors' samples
-            "reward_judge_model", "rl_algorithm", "lambda_bys_sweep", "training_framework",  # below
-            "lambda_len", "length_penalty_threshold_tokens", "judge_score_min", "judge_score_max",  # scoring.perspectives
-            "reward_normalised_min", "reward_normalised_max", "empathy_reward_components", "empathy_reward_aggregation",
-            "bystander_penalty_offset", "bystander_dimensions", "bystander_dimension_max", "bystander_total_max",
-            "best_of_n", "training_hours_at_most", "training_api_cost_usd_below",  # no setting
-        }  # fmt: skip
-        told = {str(row["setting"]) for row in published("heartloop.environments.perm", "perm_settings")}
-        measured = ("eqbench3_", "daily_conversation_", "user_study_")
-        assert {name for name in told if not name.startswith(measured)} == set(PERM) | elsewhere
-
-    def test_perms_judge_algorithm_and_rewards(self) -> None:
-        recipe = read_recipe("perm_grpo_qwen2.5_7b")
-        assert recipe.dialogue.user.rpartition("/")[2] == printed("perm_settings", "reward_judge_model").lower()
-        assert recipe.algorithm.name == printed("perm_settings", "rl_algorithm").lower()
-        assert recipe.policy.lora_rank is not None  # how large is unpublished
+    def test_perms_sweep_and_backbones(self) -> None:
+        backbones = {str(row["backbone"]) for row in published("heartloop.environments.perm", "perm_table07_backbones")}
+        assert {
+            read_recipe("perm_grpo_qwen2.5_7b", variants=[name]).policy.model.rpartition("/")[2] for name in ("llama", "qwen3_4b")
+        } == backbones
         for name in ("perm_grpo_qwen2.5_7b", "perm_grpo_tiny"):
             variants = read_recipe(name).variants
             sweep = {options_of(name, variant)["bystander_weight"] for variant in variants} | {
@@ -155,8 +57,8 @@ class TestPublished:
         assert credit.outcome_reward(80.0) == 80.0 / divisor("outcome_reward")
         (turn,) = credit.turn_rewards([30.0, 35.0])
         assert turn == 5.0 / divisor("turn_reward")
-        (mixed,) = credit.dialogue_rewards(0.8, [0.5], "mixed")
-        assert mixed == pytest.approx((0.8 + 0.5) / divisor("turn_plus_outcome_reward"))
+        mixed = credit.dialogue_rewards(0.8, [0.5, -0.2], "mixed_each")
+        assert mixed == pytest.approx([(0.8 + 0.5) / divisor("turn_plus_outcome_reward"), (0.8 - 0.2) / 2])
         broken = credit.broken_format_return("outcome", worst_outcome=0.0, worst_turns=-3.0)
         assert broken == float(printed("rlver_settings", "format_violation_reward"))
 
@@ -181,7 +83,8 @@ class TestPublished:
             *(("perm_grpo", f"no_{part}", "environment.options.without", [part]) for part in (*PARTS, "bystander")),  # Table 2
             ("perm_grpo", "unit", "environment.options.preset", "unit"),
             ("rlver_ppo_qwen2.5_7b", "turn", "dialogue.reward", "turn"),
-            ("rlver_ppo_qwen2.5_7b", "mixed", "dialogue.reward", "mixed"),
+            ("rlver_ppo_qwen2.5_7b", "mixed", "dialogue.reward", "mixed_each"),
+            *((f"rlver_{name}", kind, "dialogue.credit", "immediate") for name in ("ppo", "grpo") for kind in ("turn", "mixed")),
             ("rlver_ppo_qwen2.5_7b", "direct", "dialogue.think", False),
             ("rlver_ppo_qwen2.5_7b", "direct challenging", "environment.options.form", "direct"),
             ("rlver_ppo_qwen2.5_7b", "direct challenging", "environment.options.variant", "challenging"),
@@ -273,6 +176,8 @@ class TestSettings:
             ("batch.tokens_per_device=500", "one sample can have 1088"),
             ("dialogue.reply_tokens=600", "less than dialogue.reply_tokens"),
             ("dialogue.credit=to_go", "ctc_grpo needs 'group'"),
+            ("dialogue.credit=immediate", "ctc_grpo needs 'group'"),  # it has a credit by turn of its own
+            ("watching.keep_steps=[20, 30]", "keep_steps has 30; expected multiples of save_every, which is 20"),
             ("machine.engine=vllm", "hf_cpu goes with cpu"),
             ("algorithm.critic_learning_rate=1", "only ppo has a critic"),
             ("scenarios.train=test", "held_out_share"),
@@ -307,7 +212,8 @@ class TestSettings:
     def test_options_that_are_not_given_have_the_environments_defaults(self) -> None:
         found = read_recipe("perm_grpo_tiny", settings=["environment.options.without=reception"]).environment
         assert found.options == {
-            "preset": "released", "variant": "plain", "max_turns": 1, "bystander_weight": 0.5, "without": ["reception"]
+            "preset": "released", "variant": "plain", "max_turns": 1, "bystander_weight": 0.5, "without": ["reception"],
+            "length_of": "response",
         }  # fmt: skip
 
     def test_what_changes_the_reward_alone_is_not_played(self) -> None:

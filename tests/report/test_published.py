@@ -56,7 +56,7 @@ def test_numbers_are_numbers_signs_included_and_empty_cells_are_none() -> None:
 
 
 def test_an_unknown_table_is_refused_by_name() -> None:
-    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of rlver_settings, "):
+    with pytest.raises(UseError, match="no published table 'sage_table99'; expected one of rlver_script_settings, "):
         published(PACKAGES[0], "sage_table99")
 
 

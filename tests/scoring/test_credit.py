@@ -16,9 +16,12 @@ from heartloop.scoring.credit import (
     RewardKind,
     broken_format_return,
     dialogue_rewards,
+    format_penalty,
     group_advantages,
+    immediate_advantages,
     keeps_format,
     outcome_reward,
+    rewards_to_go,
     turn_advantages,
     turn_rewards,
 )
@@ -138,6 +141,90 @@ class TestTurnAdvantages:
     def test_every_rollout_has_process_rewards(self) -> None:
         with pytest.raises(InputError, match="2 outcomes and process rewards of 1 rollouts"):
             turn_advantages([0.2, 0.4], [[0.1]])
+
+
+class TestRewardKinds:
+    """Two dialogues with the same person: emotions of 40, 50, 45 and of 40, 35, 40."""
+
+    EMOTIONS = ([40, 50, 45], [40, 35, 40])
+
+    def rewards(self, kind: RewardKind) -> list[np.ndarray]:
+        return [dialogue_rewards(outcome_reward(e[-1]), turn_rewards(e), kind) for e in self.EMOTIONS]
+
+    @pytest.mark.parametrize(
+        ("kind", "first", "second"),
+        [
+            # 0, 0.45; 0, 0.40: mean 0.2125, std 0.24622
+            ("outcome", [-0.86305, 0.96458], [-0.86305, 0.76151]),
+            # 1, -0.5; -0.5, 0.5: mean 0.125, squares 1.6875, std 0.75
+            ("turn", [1.16667, -0.83333], [-0.83333, 0.5]),
+            # half of both: 0.5, -0.025; -0.25, 0.45: mean 0.16875, squares 0.40172, std 0.36593
+            ("mixed", [0.90523, -0.52947], [-1.14434, 0.76859]),
+            # 0.725, -0.025; -0.05, 0.45: mean 0.275, squares 0.42875, std 0.37804
+            ("mixed_each", [1.19034, -0.79356], [-0.85969, 0.46291]),
+        ],
+    )
+    def test_credited_with_its_own_reward_a_turn_has_another_advantage_by_each_kind(
+        self, kind: RewardKind, first: list[float], second: list[float]
+    ) -> None:
+        found = immediate_advantages(self.rewards(kind))
+        assert found[0] == pytest.approx(first, abs=1e-4)
+        assert found[1] == pytest.approx(second, abs=1e-4)
+
+    def test_summed_over_a_dialogue_the_three_kinds_are_one(self) -> None:
+        """Returns of 0.45 and 0.40, 0.5 and 0, 0.475 and 0.2: two returns are always +-0.7071 from their mean."""
+        for kind in ("outcome", "turn", "mixed"):
+            returns = [rewards.sum() for rewards in self.rewards(kind)]
+            assert group_advantages(returns, sigma_min=0.0) == pytest.approx([0.70711, -0.70711], abs=1e-4)
+        # longer dialogues gain where the outcome counts on each turn: 0.7 and 0.4 here
+        assert [rewards.sum() for rewards in self.rewards("mixed_each")] == pytest.approx([0.7, 0.4])
+
+    @given(st.integers(0, 100), st.lists(st.lists(st.integers(-10, 10), min_size=1, max_size=8), min_size=2, max_size=5))
+    def test_what_telescopes(self, start: int, dialogues: list[list[int]]) -> None:
+        """Turn rewards sum to ten times the outcome less start/10; from a turn on, less the emotion before it, which is known."""
+        outcomes, sums, halves = [], [], []
+        for changes in dialogues:
+            emotions = [float(start)]
+            for change in changes:
+                emotions.append(step(emotions[-1], change))
+            outcome, turns = outcome_reward(emotions[-1]), turn_rewards(emotions)
+            assert turns.sum() == pytest.approx(10 * outcome - start / 10)
+            assert rewards_to_go(turns) == pytest.approx(10 * outcome - np.array(emotions[:-1]) / 10)
+            outcomes.append(outcome)
+            sums.append(turns.sum())
+            halves.append(dialogue_rewards(outcome, turns, "mixed").sum())
+        if np.ptp(outcomes):
+            for returns in (sums, halves):
+                expected = group_advantages(outcomes, sigma_min=0.0)
+                assert group_advantages(returns, sigma_min=0.0) == pytest.approx(expected, abs=1e-6)
+
+    def test_a_group_of_one_has_nothing_to_learn_from(self) -> None:
+        assert [list(turns) for turns in immediate_advantages([[0.5, -0.5]])] == [[0.0, 0.0]]
+        assert immediate_advantages([]) == []
+
+
+class TestFormatPenalty:
+    """EIBench's released training: 0.2 times the share of replies without a thought, 0.05 once for any broken reply."""
+
+    @pytest.mark.parametrize(
+        ("replies", "penalty"),
+        [
+            (["<think>a</think>b", "<think>c</think>d"], 0.0),
+            (["b", "<think>c</think>d"], 0.2 / 2 + 0.05),
+            (["<think> </think>b", "<think>c</think>d", "e", "f"], 0.2 * 3 / 4 + 0.05),
+            (["<think>a</think>"], 0.05),  # a thought, and no reply
+            (["<think>a</think>b</think>", "<think>c</think>d"], 0.05),
+            (["<think>a</think>b<think>c</think>d"], 0.05),
+            (["", "b"], 0.25),
+            ([], 0.0),
+        ],
+    )
+    def test_worked_by_hand(self, replies: list[str], penalty: float) -> None:
+        assert format_penalty(replies) == pytest.approx(penalty)
+
+    def test_a_template_may_have_opened_the_block(self) -> None:
+        assert format_penalty(["a</think>b"], opened=True) == 0.0
+        assert format_penalty(["a</think>b"]) == pytest.approx(0.25)
 
 
 class TestRewards:

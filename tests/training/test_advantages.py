@@ -15,7 +15,7 @@ from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from heartloop.scoring.credit import turn_advantages
+from heartloop.scoring.credit import immediate_advantages, turn_advantages
 from heartloop.training.trainer import ESTIMATOR, ctc_grpo_advantages, lone, shuffled
 from heartloop.training.trainer import RolloutRow as Row
 
@@ -72,6 +72,14 @@ def test_verls_estimator_gives_the_tensor_of_scoring_credit(settings: dict[str, 
         for value in turns
     ]
     assert torch.equal(estimated(rows, mask, shuffle=1, **settings), torch.stack(expected))
+
+
+def test_with_immediate_credit_a_turn_has_the_advantage_of_its_own_reward() -> None:
+    rows = rows_of(GROUPS)
+    alone = [value for _, process in GROUPS for turns in immediate_advantages(process) for value in turns]
+    found = estimated(rows, torch.ones(len(rows), 3), shuffle=1, immediate=True, alpha=0.0)
+    assert found.tolist() == [pytest.approx([value] * 3, abs=1e-6) for value in alone]
+    assert not torch.equal(found, estimated(rows, torch.ones(len(rows), 3), alpha=0.0))
 
 
 def test_tokens_of_others_and_padding_have_no_advantage() -> None:

@@ -17,6 +17,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from heartloop.core.dialogue import Transcript, read_transcripts
 from heartloop.environments.registry import load_environment
+from heartloop.environments.training import rewards_by_turn
 from heartloop.training import agent_loop
 from heartloop.training.agent_loop import DialogueLoop
 from heartloop.training.recipe import read_recipe
@@ -163,6 +164,18 @@ async def test_dialogues_of_every_held_out_evaluation_are_written_and_those_of_s
         await roll(config, FakeClient(), recipe, tmp_path, rollouts=1, split=split)
     assert len(_transcripts(tmp_path, "held_out")) == 2  # step 3 is none of those whose training dialogues are written
     assert _transcripts(tmp_path) == []
+
+
+async def test_with_immediate_credit_the_estimator_gets_each_turns_own_reward(config: Any, tmp_path: Path) -> None:
+    grpo = ["algorithm.name=grpo", "algorithm.alpha=0", "dialogue.credit=immediate", "dialogue.reward=mixed_each"]
+    found = await roll(config, FakeClient(), [*EIBENCH, *grpo], tmp_path, rollouts=1)
+    played = {transcript.scenario: transcript for transcript in _transcripts(tmp_path)}
+    for outputs in found:
+        transcript = played[outputs[0].extra_fields["dialogue"]["scenario"]]
+        assert transcript.score is not None
+        own = [(reward + transcript.score) / 2 for reward in rewards_by_turn(transcript)]
+        assert len(set(own)) > 1
+        assert outputs[0].extra_fields["credit"]["process"] == pytest.approx(own)
 
 
 def _transcripts(folder: Path, split: str = "train") -> list[Transcript]:

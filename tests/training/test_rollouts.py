@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from heartloop.core.dialogue import Message, Sampling, Transcript
 from heartloop.core.errors import UseError
@@ -205,11 +207,43 @@ async def test_a_broken_format_is_worth_the_lowest_there_is() -> None:
     policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
     await dialogue(policy)
     assert not rollout_rewards(RETURNS, policy.turns[::2], kind="outcome", think=True).broken
-    for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0)):
+    for kind, lowest in (("outcome", 0.0), ("turn", -4.0), ("mixed", -2.0), ("mixed_each", -2.0)):
         broken = rollout_rewards(RETURNS, policy.turns, kind=kind, think=True)  # type: ignore[arg-type]
         assert broken.broken
         assert broken.outcome == lowest
         assert not broken.process.any()
+        assert list(broken.credited("immediate")) == [lowest, lowest]
+
+
+async def test_eibenchs_penalties_are_taken_from_the_outcome_and_leave_at_least_the_lowest() -> None:
+    policy = policy_of(FakeServer("<think>she is hurt</think>I hear you.", "I hear you."))
+    await dialogue(policy, turns=2)
+    found = rollout_rewards(RETURNS, policy.turns, kind="outcome", think_penalty=0.2, format_penalty=0.05)
+    assert found.outcome == pytest.approx(0.35 - 0.2 / 2 - 0.05)
+    assert found.process.tolist() == [0.5, -1.0]
+    assert rollout_rewards(RETURNS, policy.turns, kind="outcome", think_penalty=2.0).outcome == 0.0
+
+
+def test_rewards_by_token_under_gae() -> None:
+    """Emotions of 40, 45, 35 in one sample of two turns; what verl's GAE returns to each token of a turn without a critic."""
+    turns = [PolicyTurn([1], [10, 11], [0.0] * 2, "x", "x", None), PolicyTurn([1, 10, 11, 2], [12], [0.0], "x", "x", None)]
+    (row,) = samples(turns, per="dialogue", max_response=9)
+    returns = Returns(0.35, [0.5, -1.0], worst_outcome=0.0, worst_turns=-4.0)
+    expected = {
+        ("outcome", "to_go"): [0.35, 0.35],
+        ("turn", "to_go"): [-0.5, -1.0],  # 3.5 less the emotion before over 10
+        ("mixed", "to_go"): [-0.075, -0.325],
+        ("mixed_each", "to_go"): [0.1, -0.325],
+        ("outcome", "immediate"): [0.0, 0.35],
+        ("turn", "immediate"): [0.5, -1.0],
+        ("mixed_each", "immediate"): [0.425, -0.325],
+    }
+    mask = torch.tensor([row.mask], dtype=torch.float32)
+    for (kind, credit), (first, second) in expected.items():
+        rewards = rollout_rewards(returns, turns, kind=kind, think=False)  # type: ignore[arg-type]
+        by_token = torch.tensor([token_rewards(row, rewards, credit=credit)])  # type: ignore[arg-type]
+        _, gained = compute_gae_advantage_return(by_token, torch.zeros_like(by_token), mask, gamma=1.0, lam=1.0)
+        assert gained[0][mask[0] == 1].tolist() == pytest.approx([first, first, second])
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.floats(-1, 1)), min_size=1, max_size=6), st.integers(4, 40))

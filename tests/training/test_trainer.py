@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from heartloop.training.trainer import merge_adapters
+from heartloop.training.checkpoints import weights_in
+from heartloop.training.trainer import keep_model, merge_adapters
 from tests.training import tiny_policy
 
 RANK, ALPHA = 4, 10
@@ -49,6 +51,17 @@ def test_merged_weights_give_the_adapted_models_scores(adapted: Any, tmp_path: P
     assert not torch.allclose(found, plain, atol=1e-2)
     assert [file.name for file in folder.glob("*.safetensors")] == ["model.safetensors"]
     assert not any("lora" in name or "base_" in name for name in load_file(folder / "model.safetensors"))
+
+
+def test_a_kept_model_outlasts_what_verl_deletes(tmp_path: Path) -> None:
+    """verl removes the folder `actor` of a checkpoint too many."""
+    plain = tiny_policy.save(tmp_path / "actor" / "huggingface")
+    weights = (plain / "model.safetensors").read_bytes()
+    for _ in range(2):  # a step that is made again after a resume is kept again
+        keep_model(tmp_path)
+    shutil.rmtree(tmp_path / "actor")
+    assert weights_in(tmp_path) == tmp_path / "model"
+    assert (weights_in(tmp_path) / "model.safetensors").read_bytes() == weights
 
 
 def test_a_checkpoint_without_adapters_is_left_as_it_is(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from heartloop.core.chat import EMBEDDED, ScriptedChat
+from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import play
 from heartloop.environments.registry import load_environment
@@ -54,6 +55,7 @@ def reward_function(
     user: str,
     allow_embedded: bool = False,
     options: Mapping[str, Any] | None = None,
+    sampling: Sampling | None = None,
     max_connections: int = 64,
     seed: int = 0,
 ) -> RewardFunction:
@@ -67,6 +69,7 @@ def reward_function(
         user: the model that plays the environment's roles, judges included, or `embedded`.
         allow_embedded: accept the embedded user as the reward, to test a training.
         options: of the environment; those that change the reward alone change no score.
+        sampling: of the user's model.
         seed: of the user; TRL's step is added to it, so that the answers of a group are judged alike.
     """
     if user == EMBEDDED and not allow_embedded:
@@ -76,7 +79,7 @@ def reward_function(
         )
     spec, training, chosen = _of_one_answer(environment, options or {})
     model = None if user == EMBEDDED else resolve(user, max_connections=max_connections)
-    player = spec.players(dict.fromkeys(spec.role_names, model))
+    player = spec.players(dict.fromkeys(spec.role_names, model), dict.fromkeys(spec.role_names, sampling) if sampling else None)
     ready = spec.make(spec.load(scenarios, variant=chosen.variant), player, training.played(chosen))
 
     async def reward(

@@ -106,7 +106,11 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
         opened = prompt_format.text(policy.turns[0].prompt[-8:]).rstrip().endswith("<think>")
         training, chosen = recipe.environment.training, recipe.environment.chosen
         returns, terms = training.returns(transcript, chosen), training.terms(transcript, chosen)
-        rewards = rollouts.rollout_rewards(returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened)
+        rewards = rollouts.rollout_rewards(
+            returns, policy.turns, kind=settings.reward, think=settings.think, opened=opened,
+            think_penalty=settings.think_penalty, format_penalty=settings.format_penalty,
+        )  # fmt: skip
+        process = rewards.credited("immediate") if settings.credit == "immediate" else rewards.process
         rows = rollouts.samples(policy.turns, per=settings.sample, max_response=int(rollout.response_length))
         group = training.group(worker.environment.scenarios[scenario])
         summary = dialogue_summary(transcript, policy, rewards, group=group, samples=len(rows), terms=terms)
@@ -132,7 +136,7 @@ class DialogueLoop(AgentLoopBase):  # type: ignore[misc]
                     "credit": {
                         "rollout": session,
                         "outcome": rewards.outcome,
-                        "process": rewards.process.tolist(),
+                        "process": process.tolist(),
                         "spans": [list(span) for span in sample.spans],
                         "stratum": group,
                     },

@@ -27,6 +27,7 @@ from heartloop.models.budget import DEAREST, Price
 from heartloop.models.local import is_local
 from heartloop.scoring.credit import ALPHA, SIGMA_MIN, RewardKind
 from heartloop.training.laptop.corpus import WarmStartSettings, warm_start_of
+from heartloop.training.rollouts import Credit
 
 LAPTOP = "laptop"
 """Name of the small policy that is made before training (`training.laptop`)."""
@@ -37,10 +38,10 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-    @field_validator("exclude_tags", "loggers", mode="before", check_fields=False)
+    @field_validator("exclude_tags", "loggers", "keep_steps", mode="before", check_fields=False)
     @classmethod
     def _one_value_is_a_list(cls, given: Any) -> Any:
-        return (given,) if isinstance(given, str) else given
+        return (given,) if isinstance(given, str | int) else given
 
 
 class EnvironmentSettings(Section):
@@ -124,13 +125,18 @@ class Dialogue(Section):
     """`turn`: every policy turn is a sample, its context the dialogue so far without think blocks. `dialogue`: turns that follow
     each other token for token are one sample; a new one begins where a think block was dropped or the length is used up."""
     reward: RewardKind = "outcome"
-    """Reward of a rollout: its outcome, the sum of its turns, or the mean of both."""
-    credit: Literal["group", "to_go"] = "group"
-    """Where the reward is placed. `group`: the whole return on the last token of every sample, for estimators that compare the
-    rollouts of a scenario. `to_go`: each turn's reward on its last token, the rest of the dialogue's at the end of the sample,
-    for estimators that go token by token (GAE with gamma = lambda = 1)."""
+    """Reward of a rollout: its outcome on the last turn, the changes of its turns, or the mean of both; `mixed_each` has the
+    outcome on every turn (RLVER H.1 as printed)."""
+    credit: Credit = "group"
+    """What a turn is credited with. `group`: the whole return, for estimators that compare the rollouts of a scenario. `to_go`:
+    its reward and all later ones, for estimators that go token by token (GAE with gamma = lambda = 1). `immediate`: its own
+    reward alone, for both (GRPO and PPO)."""
     think: bool = False
     """Whether a reply must be `<think>...</think>` followed by text; a dialogue that breaks this gets the lowest reward."""
+    think_penalty: float = Field(default=0.0, ge=0.0)
+    """Taken from the outcome, times the share of replies without a thought."""
+    format_penalty: float = Field(default=0.0, ge=0.0)
+    """Taken from the outcome once if a reply has no thought, a think tag too many, or no text besides its thought."""
     reply_tokens: int = Field(default=512, ge=1)
     """Maximum number of tokens of a reply."""
     chat_format: Literal["template", "messages"] = "template"
@@ -206,6 +212,8 @@ class Algorithm(Section):
     """PPO only, where it is needed."""
     critic_warmup: int = Field(default=0, ge=0)
     """PPO: steps in which only the critic is trained."""
+    critic_warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    """PPO: share of all steps with a rising learning rate of the critic."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -245,6 +253,8 @@ class Batch(Section):
 
     scenarios: int = Field(ge=1)
     """Scenarios in a step."""
+    stratified: bool = False
+    """Whether a step has as many scenarios of each group (EIBench's scenes) as its size allows; else the draw decides."""
     rollouts: int = Field(ge=1)
     """Dialogues with each scenario."""
     mini_batch: int = Field(ge=1)
@@ -295,12 +305,20 @@ class Watching(Section):
     """Steps between two checkpoints; the last step always has one."""
     keep: int | None = Field(default=None, ge=1)
     """Number of checkpoints that are kept; all by default."""
+    keep_steps: tuple[int, ...] = ()
+    """Steps whose trained model is kept whatever `keep` says, without what a run resumes from; multiples of `save_every`."""
     transcripts_every: int = Field(default=0, ge=0)
     """Steps between two steps whose dialogues are written, with those of every held-out evaluation; 0 writes none."""
     loggers: tuple[Literal["tensorboard", "trackio", "wandb"], ...] = ()
     """Further loggers; JSON lines are always written."""
     prices: Prices | None = None
     """Of the user simulator; with prices the cost of each step is logged."""
+
+    @model_validator(mode="after")
+    def _saves_what_it_keeps(self) -> Self:
+        if unsaved := [step for step in self.keep_steps if not self.save_every or step < 1 or step % self.save_every]:
+            raise ValueError(f"keep_steps has {unsaved[0]}; expected multiples of save_every, which is {self.save_every}")
+        return self
 
 
 class Machine(Section):
@@ -386,9 +404,10 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        credit = "to_go" if self.algorithm.name == "ppo" else "group"
-        if self.dialogue.credit != credit:
-            raise ValueError(f"dialogue.credit is {self.dialogue.credit!r}; {self.algorithm.name} needs {credit!r}")
+        credits = {"ppo": ("to_go", "immediate"), "grpo": ("group", "immediate"), "ctc_grpo": ("group",)}[self.algorithm.name]
+        if self.dialogue.credit not in credits:
+            needed = " or ".join(map(repr, credits))
+            raise ValueError(f"dialogue.credit is {self.dialogue.credit!r}; {self.algorithm.name} needs {needed}")
         if (longest := self.dialogue.reply_tokens) > self.policy.max_response:
             raise ValueError(f"policy.max_response is {self.policy.max_response}, less than dialogue.reply_tokens ({longest})")
         if self.batch.tokens_per_device < (longest := self.policy.max_prompt + self.policy.max_response):

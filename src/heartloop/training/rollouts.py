@@ -20,7 +20,16 @@ from heartloop.core.dialogue import Message, Sampling, Usage, is_thinking_tag, t
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE
 from heartloop.environments.training import Returns
-from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
+from heartloop.scoring.credit import (
+    RewardKind,
+    broken_format_return,
+    dialogue_rewards,
+    keeps_format,
+    rewards_to_go,
+)
+from heartloop.scoring.credit import format_penalty as penalty_of
+
+Credit = Literal["group", "to_go", "immediate"]
 
 _MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no template trims
 
@@ -244,7 +253,7 @@ def _joined(sample: Sample, index: int, turn: PolicyTurn) -> Sample:
 
 class RolloutRewards(NamedTuple):
     outcome: float
-    """Return of the rollout, the sum of `rewards`."""
+    """Return of the rollout, the sum of its rewards."""
     rewards: npt.NDArray[np.float64]
     """By policy turn, shape (T,)."""
     process: npt.NDArray[np.float64]
@@ -252,34 +261,47 @@ class RolloutRewards(NamedTuple):
     broken: bool
     """Whether a reply broke the think format; an environment's own form is counted by the environment."""
 
+    def credited(self, credit: Credit) -> npt.NDArray[np.float64]:
+        """What each turn is credited with: shape (T,). With immediate credit a broken dialogue's return counts on every turn."""
+        if credit == "immediate" and not self.broken:
+            return self.rewards
+        return rewards_to_go(self.rewards) if credit == "to_go" else np.full_like(self.rewards, self.outcome)
+
 
 def rollout_rewards(
-    returns: Returns, turns: Sequence[PolicyTurn], *, kind: RewardKind, think: bool = False, opened: bool = False
-) -> RolloutRewards:
+    returns: Returns, turns: Sequence[PolicyTurn], *, kind: RewardKind, think: bool = False, opened: bool = False,
+    think_penalty: float = 0.0, format_penalty: float = 0.0,
+) -> RolloutRewards:  # fmt: skip
     """The rewards of a dialogue by a kind of reward; the lowest there is if `think` and a reply is no think block and a text.
 
-    `opened`: the prompt already holds the opening tag.
+    The penalties are those of `credit.format_penalty`, and leave at least the lowest outcome. `opened`: the prompt already holds
+    the opening tag.
     """
     process = np.array(returns.process, dtype=np.float64)
-    if think and not all(keeps_format(turn.text, opened=opened) for turn in turns if turn.tokens):
+    replies = [turn.text for turn in turns if turn.tokens]
+    worst = returns.worst_outcome
+    if think and not all(keeps_format(reply, opened=opened) for reply in replies):
         rewards = np.zeros_like(process)
-        rewards[-1] = broken_format_return(kind, worst_outcome=returns.worst_outcome, worst_turns=returns.worst_turns)
+        rewards[-1] = broken_format_return(kind, worst_outcome=worst, worst_turns=returns.worst_turns, turns=len(process))
         return RolloutRewards(float(rewards[-1]), rewards, np.zeros_like(process), True)
-    rewards = dialogue_rewards(returns.outcome, process, kind)
+    penalty = penalty_of(replies, think=think_penalty, form=format_penalty, opened=opened)
+    rewards = dialogue_rewards(max(worst, returns.outcome - penalty), process, kind)
     return RolloutRewards(float(rewards.sum()), rewards, process, False)
 
 
-def token_rewards(sample: Sample, rewards: RolloutRewards, *, credit: Literal["group", "to_go"]) -> list[float]:
+def token_rewards(sample: Sample, rewards: RolloutRewards, *, credit: Credit) -> list[float]:
     """The reward of every response token of a sample.
 
     `group`: the rollout's return on the last policy token. `to_go`: each turn's reward on its last token, and on the last token
     of the sample also the rewards of all later turns, so that the sum over the sample is the reward to go of its first turn.
+    `immediate`: a turn's reward less that of the next turn of the sample, so that the sum from any token on is the reward of its
+    turn alone.
     """
     by_token = [0.0] * len(sample.response)
     if credit == "group":
         by_token[sample.spans[-1].stop - 1] = rewards.outcome
         return by_token
-    to_go = rewards_to_go(rewards.rewards)
+    credited = rewards.credited(credit)
     for span, following in zip(sample.spans, [*sample.spans[1:], None], strict=True):
-        by_token[span.stop - 1] = float(to_go[span.turn] - (to_go[following.turn] if following is not None else 0.0))
+        by_token[span.stop - 1] = float(credited[span.turn] - (credited[following.turn] if following is not None else 0.0))
     return by_token

@@ -8,7 +8,9 @@ updated and the step is counted.
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -26,7 +28,7 @@ from verl.utils import tensordict_utils as tu
 
 from heartloop.core.errors import BudgetSpent, ModelError
 from heartloop.core.system import replacing, write_whole
-from heartloop.scoring.credit import turn_advantages
+from heartloop.scoring.credit import immediate_advantages, turn_advantages
 from heartloop.training.metrics import dialogue_metrics
 from heartloop.training.spending import SharedMeter
 from heartloop.training.verl_config import CHECKPOINT_METRICS, PACKED, TRAINER, RunPaths
@@ -42,7 +44,7 @@ class RolloutRow(NamedTuple):
     rollout: int
     outcome: float
     process: Sequence[float]
-    """Process rewards of all turns of the rollout."""
+    """Process rewards of all turns of the rollout; with immediate credit, the rewards."""
     spans: Sequence[Sequence[int]]
     """Turn, start and stop of each policy turn among the row's response tokens."""
     stratum: str = ""
@@ -57,14 +59,23 @@ class RolloutRow(NamedTuple):
         return cls(*json.loads(text)) if text.startswith("[") else None
 
 
-def ctc_grpo_advantages(rows: Sequence[RolloutRow | None], shape: tuple[int, ...], **settings: Any) -> Tensor:
-    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows, which are `None`."""
+def ctc_grpo_advantages(
+    rows: Sequence[RolloutRow | None], shape: tuple[int, ...], *, immediate: bool = False, **settings: Any
+) -> Tensor:
+    """The advantage of every response token: shape (B, T), zero outside policy turns and in padding rows, which are `None`.
+
+    With `immediate` that of a turn comes from its own reward alone; alpha and the mean over the rollout then have no part.
+    """
     groups: dict[str, dict[int, RolloutRow]] = {}
     for played in filter(None, rows):
         groups.setdefault(played.group, {})[played.rollout] = played
     by_turn: dict[tuple[str, int], Any] = {}
     for name, group in groups.items():
-        values = turn_advantages([row.outcome for row in group.values()], [row.process for row in group.values()], **settings)
+        process = [row.process for row in group.values()]
+        if immediate:
+            values = immediate_advantages(process, **{name: settings[name] for name in ("sigma_min", "ddof") if name in settings})
+        else:
+            values = turn_advantages([row.outcome for row in group.values()], process, **settings)
         by_turn.update({(name, rollout): turns for rollout, turns in zip(group, values, strict=True)})
     advantages = torch.zeros(shape)
     for place, row in enumerate(rows):
@@ -80,7 +91,8 @@ def ctc_grpo(
 ) -> tuple[Tensor, Tensor]:
     """CTC-GRPO (EIBench Eq. 4 to 7) for verl; `index` holds a `RolloutRow` as text for each row of the batch.
 
-    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`. The rewards by token are not used.
+    Settings are read from `algorithm.ctc`: `alpha`, `sigma_min`, `centre`, `ddof`, `immediate`. The rewards by token are not
+    used.
     """
     settings = dict((config.get("ctc", None) if config is not None else None) or {})
     rows = [RolloutRow.of(str(text)) for text in index]
@@ -224,6 +236,8 @@ class DialogueTrainer(PPOTrainerSync):  # type: ignore[misc]
         model = self.config.actor_rollout_ref.model
         if model.lora_rank:
             merge_adapters(folder / "actor" / "huggingface", rank=model.lora_rank, alpha=model.lora_alpha)
+        if self.global_steps in self.config.trainer.v1[TRAINER].keep_steps:
+            keep_model(folder)
 
     def _update_actor(self, batch: Any, metrics: dict[str, Any]) -> Any:
         metrics["training/skipped_updates"] = float(self._idle)
@@ -249,6 +263,19 @@ def _remove_packed(checkpoint: Path) -> None:
         config = json.loads(file.read_text(encoding="utf-8"))
         if config.pop("attn_implementation", None) == PACKED:
             write_whole(file, json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def keep_model(checkpoint: Path) -> None:
+    """The model of a checkpoint again as `model`, where verl does not delete it: by hard links, or as a copy without them."""
+
+    def link(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy2(source, target)
+
+    shutil.rmtree(checkpoint / "model", ignore_errors=True)  # of an attempt that was killed
+    shutil.copytree(checkpoint / "actor" / "huggingface", checkpoint / "model", copy_function=link)
 
 
 def merge_adapters(folder: Path, *, rank: int, alpha: int) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import resources
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +92,25 @@ def _load(source: str, recipe: Recipe) -> Sequence[Any]:
     return spec.load(source, variant=recipe.environment.chosen.variant, exclude_tags=list(recipe.scenarios.exclude_tags))
 
 
+def stratified_order(scenarios: Sequence[Any], recipe: Recipe) -> list[Any]:
+    """Training scenarios of all steps one after another, the groups in turn, each group shuffled again when it is used up.
+
+    A step has equal shares of the groups where its size is a multiple of their number. EIBench's released training stratifies by
+    scene; how it draws within a scene is ours.
+    """
+    draw = random.Random(recipe.seed)
+    groups: dict[str, list[Any]] = {}
+    for scenario in scenarios:
+        groups.setdefault(recipe.environment.training.group(scenario), []).append(scenario)
+
+    def dealt(group: Sequence[Any]) -> Iterator[Any]:
+        while True:
+            yield from draw.sample(group, len(group))
+
+    in_turn = chain.from_iterable(zip(*map(dealt, groups.values()), strict=False))
+    return list(islice(in_turn, recipe.batch.steps * recipe.batch.scenarios))
+
+
 def rows(scenarios: Sequence[Any], recipe: Recipe, *, split: str) -> list[dict[str, Any]]:
     """Rows in verl's form, without prompts, which come from the episode. verl logs held-out means by `data_source`."""
     environment, group = recipe.environment.name, recipe.environment.training.group
@@ -127,9 +148,10 @@ def write_data(recipe: Recipe, split: Split, paths: RunPaths, calls: UserCalls =
     import pyarrow.parquet
 
     paths.train.parent.mkdir(parents=True, exist_ok=True)
-    for name, file in (("train", paths.train), ("held_out", paths.held_out)):
+    train = stratified_order(split.train, recipe) if recipe.batch.stratified else split.train
+    for name, scenarios, file in (("train", train, paths.train), ("held_out", split.held_out, paths.held_out)):
         with replacing(file) as part:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(getattr(split, name), recipe, split=name)), part)
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows(scenarios, recipe, split=name)), part)
     settings = recipe.model_dump(mode="json")
     # a set by its name, a file by its whole path: verl's processes have another working directory
     for name in ("train", "held_out"):

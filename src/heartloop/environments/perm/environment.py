@@ -4,7 +4,8 @@ Resonation is judged on the analysis only; expression, reception and bystander o
 not judged and has the reward `broken_form`. Preset, bystander weight and omitted parts (`Rules`) affect the reward only: all
 judges are called in any case, so a run can be rescored.
 
-Departure: tokens are those of the response, estimated from its characters; an endpoint's count would include the analysis.
+Departure: tokens are those of the response, estimated from its characters; an endpoint's count would include the analysis, as
+the released training does (`length_of: answer`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from heartloop.environments.perm.scenario import EMOTIONS, SCENARIOS, AnyScenari
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
     LENGTH_WEIGHT,
+    LENGTHS,
     PARTS,
     PRESETS,
     SWITCHES,
@@ -51,6 +53,8 @@ class Rules(NamedTuple):
     """lambda_bys; at 0 the bystander still grades, without effect on the reward."""
     without: tuple[str, ...] = ()
     """Parts left out of the reward, in the order of `SWITCHES`."""
+    length_of: str = LENGTHS[0]
+    """What the length penalty counts, one of `LENGTHS`."""
 
     @property
     def weight(self) -> float:
@@ -69,7 +73,8 @@ class Rules(NamedTuple):
     @property
     def facts(self) -> dict[str, str]:
         weight = {"bystander_weight": f"{self.bystander_weight:g}"}
-        return weight | ({"without": " ".join(self.without)} if self.without else {})
+        length = {"length_of": self.length_of} if self.length_of != LENGTHS[0] else {}
+        return weight | ({"without": " ".join(self.without)} if self.without else {}) | length
 
 
 class PermOptions(Options):
@@ -87,6 +92,8 @@ class PermOptions(Options):
     """Weight of the bystander in the reward."""
     without: tuple[str, ...] = option((), affects="score", choices=SWITCHES, paper="none; Table 2 leaves out one at a time")
     """Parts left out of the reward."""
+    length_of: str = option(LENGTHS[0], affects="score", choices=LENGTHS, paper="not said; the released code: the whole answer")
+    """What the length penalty counts: tokens of the `response`, or of the whole `answer`, analysis included."""
 
     @field_validator("without")
     @classmethod
@@ -101,7 +108,7 @@ class PermOptions(Options):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.bystander_weight, self.without)
+        return Rules(self.bystander_weight, self.without, self.length_of)
 
 
 SCALE = Scale(
@@ -115,7 +122,7 @@ SCALE = Scale(
     group_title="emotion",
     group_order=EMOTIONS,
     course=lambda transcript: [0.0, *(100.0 * reward for reward in transcript.rewards)],
-    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in ("bystander_weight", "without")).strip() or None,
+    rules=lambda transcript: " ".join(transcript.facts.get(name, "") for name in Rules._fields).strip() or None,
     title="reward",
     of="Reward times 100, at most 100; a format failure scores -50, or -100 times a bystander weight above 0.5",
     zones=(Zone("", "a", 60, 100), Zone("", "b", 30, 60), Zone("", "c", 0, 30), Zone("", "f", -50, 0)),
@@ -173,7 +180,8 @@ class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
         grades = await self.graded({**dict.fromkeys(JUDGES, answer.response), "resonation": answer.analysis})
         tokens = estimate_tokens(answer.response)
         evidence = evidence_of(grades)
-        reward = rules.reward(evidence["scores"], tokens, self._environment.options.preset)
+        counted = tokens if rules.length_of == LENGTHS[0] else estimate_tokens(reply)
+        reward = rules.reward(evidence["scores"], counted, self._environment.options.preset)
         self._score = reward.total
         evidence = {"format": "", **evidence, "reward": reward._asdict(), "tokens": tokens, "tokens_estimated": True}
         return UserTurn(None, {}, {}, thoughts_of(grades), evidence, "turn_limit")
@@ -182,16 +190,18 @@ class PermEpisode(AnswerEpisode[Perm, AnyScenario]):
 def rules_of(transcript: Transcript) -> Rules:
     weight = transcript.facts.get("bystander_weight", BYSTANDER_WEIGHT)
     with reading_transcript(transcript, "a number as bystander_weight"):
-        return Rules(float(weight), tuple(transcript.facts.get("without", "").split()))
+        without = tuple(transcript.facts.get("without", "").split())
+        return Rules(float(weight), without, transcript.facts.get("length_of", LENGTHS[0]))
 
 
 def reward_of(transcript: Transcript, *, preset: str, rules: Rules | None = None) -> PermReward | None:
     """The reward of a stored dialogue with a preset and rules (default: its own); `None` if the form was invalid."""
     with reading_transcript(transcript, "the grades of its judges"):
-        evidence = transcript.turns[0].evidence
-        if evidence["format"]:
+        turn, rules = transcript.turns[0], rules or rules_of(transcript)
+        if turn.evidence["format"]:
             return None
-        return (rules or rules_of(transcript)).reward(evidence["scores"], int(evidence["tokens"]), preset)
+        counted = int(turn.evidence["tokens"]) if rules.length_of == LENGTHS[0] else estimate_tokens(turn.reply)
+        return rules.reward(turn.evidence["scores"], counted, preset)
 
 
 def rescored(transcript: Transcript, options: PermOptions) -> Transcript:

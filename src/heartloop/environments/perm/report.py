@@ -28,7 +28,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import packaged_table
 from heartloop.core.text import printable, printable_texts, short_number, utf16_place
 from heartloop.environments.dialogue_text import spans_of
-from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, SCALE, Rules, reward_of, rules_of
+from heartloop.environments.perm.environment import DIMENSIONS, JUDGES, SCALE, reward_of, rules_of
 from heartloop.environments.perm.scenario import BROKEN, EMOTIONS, Want, parse
 from heartloop.environments.perm.scoring import (
     BYSTANDER_WEIGHT,
@@ -197,8 +197,10 @@ def ablated(answers: Sequence[Graded], preset: str, variant: str) -> float:
     """The mean reward in points with a variant of the full reward; its weight is that of the run unless the variant sets one."""
     points = []
     for g in answers:
-        rules = Rules(rules_of(g.dialogue).weight)._replace(**VARIANTS[variant])
-        points.append(broken_form(rules.weight) if g.broken else rules.reward(g.scores, g.tokens, preset).total)
+        own = rules_of(g.dialogue)
+        rules = own._replace(bystander_weight=own.weight, without=())._replace(**VARIANTS[variant])
+        reward = reward_of(g.dialogue, preset=preset, rules=rules)
+        points.append(broken_form(rules.weight) if reward is None else reward.total)
     return 100.0 * statistics.fmean(points)
 
 

@@ -22,7 +22,9 @@ BYSTANDER_WEIGHT = 0.5
 LENGTH_WEIGHT = 0.001
 """Penalty per token above `FREE_TOKENS` (PERM App. A.2)."""
 FREE_TOKENS = 768
-"""Tokens of a response without penalty (PERM App. A.2)."""
+"""Tokens without penalty (PERM App. A.2)."""
+LENGTHS = ("response", "answer")
+"""What the penalty counts. The paper does not say; the released code counts the whole answer, the analysis included."""
 BROKEN_FORMAT = -0.5
 """Reward of an answer in invalid form (ours): the lowest of a valid one at the published weight, before the length penalty."""
 
@@ -94,7 +96,7 @@ def perm_reward(
     """r = H(res, exp, rec) + lambda_bys (bys/100 - 1) - lambda_len max(tokens - 768, 0) (PERM Eq. 4 to 7).
 
     Grades are 1 to 5, `None` only if they are not in `parts`; `bystander` is 0 to 100, or `None` if its weight is 0; `tokens` are
-    those of the response, without the analysis. A weight of 0 leaves its term out.
+    those that `LENGTHS` names. A weight of 0 leaves its term out.
 
     >>> [round(x, 4) for x in perm_reward(4, 3, 2, 70, 800)]
     [0.3718, 0.5538, -0.15, -0.032]

@@ -50,7 +50,7 @@ TRAINING = Training(
     tokens_per_call=1150,  # ours: about 1000 with short scripted answers, plus a margin
     terms=_terms,
     metrics=tuple(TrainingMetric(**metric, source="PERM, Eq. 4 to 7") for metric in _METRICS),
-    reward_options=("bystander_weight", "without"),
+    reward_options=("bystander_weight", "without", "length_of"),
     # a step seldom has two scenarios of the same of 32 emotions
     group=lambda scenario: str(scenario.want if isinstance(scenario, PermScenario) else scenario.stratum),
     prompt_headings=("Who they are", "What has happened"),
