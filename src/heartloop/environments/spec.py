@@ -19,8 +19,8 @@ from heartloop.environments.base import BaseEnvironment, Player, Scenario
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
+    from heartloop.environments.grading import ReplyJudging
     from heartloop.environments.reading import Appraiser, LearnedReading
-    from heartloop.environments.suites import ReplyJudging
     from heartloop.environments.training import Training
 
 __all__ = [

@@ -120,36 +120,6 @@ class Material(NamedTuple):
         return self.spec.scale.points * (dialogue.score or 0.0)
 
 
-class JudgedReply(NamedTuple):
-    """One reply of a dialogue, as judges of a single answer read it."""
-
-    who: str
-    scenario: str
-    """What the user simulator knows, and the dialogue before the message."""
-    query: str
-    """What the person said last."""
-    analysis: str
-    """What the model wrote besides its reply; empty without."""
-    response: str
-
-
-class ReplyJudging(NamedTuple):
-    """How an environment whose judges grade one answer grades every reply of other environments' dialogues."""
-
-    title: str
-    about: str
-    source: str
-    reading: Sequence[str]
-    """How to read the page."""
-    names: Sequence[str]
-    """The numbers of a reply; the first is the reward."""
-    prompts: Mapping[str, str]
-    """Hashes by name."""
-    ask: Callable[[ChatModel, Sampling | None, JudgedReply], Awaitable[Mapping[str, Any]]]
-    numbers: Callable[[Mapping[str, Any]], Sequence[float | None]]
-    """From the answer of `ask`, in the order of `names`; `None` for what was not graded."""
-
-
 class RunSuite(NamedTuple):
     title: str
     about: str

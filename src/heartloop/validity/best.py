@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 from heartloop.core.blocks import Block, Column, Row, Table
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import only_means, recorded, run_suite
+from heartloop.validity.suites import how_to_read, only_means, recorded, run_suite
 
 if TYPE_CHECKING:
     import pandas
 
 _COLUMNS = ("mean", "best_run", "best", "gain")
 _HEADINGS = ("Mean", "Best run", "Best of N", "Gain")
-_PUBLISHED = "PERM Table 1 on EQ-Bench3, the highest of 8 runs: 61.6 after 60.1."
 
 
 def _grids(material: Material, model: str) -> dict[str, pandas.DataFrame]:
@@ -48,7 +47,6 @@ def _rows(material: Material, chooser: str, scorer: str) -> Iterator[tuple[Row, 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     columns = tuple(Column(heading) for heading in _HEADINGS)
     record: dict[str, Any] = {}
-    notes = [_PUBLISHED]
     page: list[Block] = []
     summary: list[Row] = []
     for chooser in material.users:
@@ -59,9 +57,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             page.append(Table(title, columns, tuple(rows), help="Over the scenarios whose repeats are all scored."))
             summary += [Row(title, ()), *only_means(rows)]
             record[f"{chooser} | {scorer}"] = {row.head: {"n": n, **recorded(row, _COLUMNS)} for row, n in found}
-    if len(material.users) == 1:
-        notes.append("The judge that chose also scored, so its luck counts as gain; `heartloop rejudge` the run and pass both.")
-    return Result(record, notes, Table("Best of N", columns, tuple(summary)), page)
+    page.append(how_to_read("best"))
+    notes = ["Who chose also scored, so luck counts as gain; `heartloop rejudge` the run and pass both."]
+    return Result(record, notes if len(material.users) == 1 else [], Table("Best of N", columns, tuple(summary)), page)
 
 
 def _lacks(material: Material) -> str | None:

@@ -16,8 +16,9 @@ from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import dialogue_text
+from heartloop.environments.grading import JudgedReply, ReplyJudging
 from heartloop.environments.spec import EnvironmentSpec
-from heartloop.environments.suites import Answers, JudgedReply, Material, Question, ReplyJudging, Result, RunSuite
+from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, pearson_if_known
 from heartloop.validity.suites import (
     dialogue_key,

@@ -44,6 +44,7 @@ GENERIC: Mapping[str, Lazy] = {
     "best": "heartloop.validity.best:BEST",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
+_OF_REPLIES: Lazy = "heartloop.validity.replies:reply_suite"
 SCENARIOS, MODELS = 10, 5
 """Scenarios of a model, and models, below which results come with a warning; ours."""
 
@@ -57,14 +58,14 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
 
 def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
     suites = {**GENERIC, **spec.suites}
+    suite: RunSuite | RejudgingSuite
     if name in suites:
-        suite: RunSuite | RejudgingSuite = load_attribute(suites[name])
+        suite = load_attribute(suites[name])
         return suite
-    from heartloop.validity.replies import reply_suite
-
     judging = {one.name: found for one in specs() if (found := one.replies) is not None}
     if name in judging:
-        return reply_suite(load_environment(name), judging[name])
+        suite = load_attribute(_OF_REPLIES)(load_environment(name), judging[name])
+        return suite
     known = [*suites, *judging]
     raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(known) or 'none'}{nearest(name, known)}")
 

@@ -12,11 +12,10 @@ from typing import Any
 from heartloop.core.chat import ChatModel, estimate_tokens
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import JudgedText, evidence_of
+from heartloop.environments.grading import JudgedReply, JudgedText, ReplyJudging, evidence_of
 from heartloop.environments.perm.environment import JUDGES, SCALE
 from heartloop.environments.perm.scoring import PARTS, perm_reward
 from heartloop.environments.perm.users import PermLLMUser
-from heartloop.environments.suites import JudgedReply, ReplyJudging
 
 
 async def _ask(model: ChatModel, sampling: Sampling | None, reply: JudgedReply) -> Mapping[str, Any]:
