@@ -17,9 +17,11 @@ from heartloop.core.errors import UseError
 from heartloop.core.tags import tagged
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
+from heartloop.evaluation.store import read_run
 from heartloop.scoring.statistics import pearson_interval
 from heartloop.validity.suites import material_of, run_suites, suite_of
-from tests.commands import heartloop
+from tests.commands import heartloop, over_http
+from tests.faulty_server import FaultyServer
 from tests.validity.judges import ask, play
 
 MARKS = dict.fromkeys(("relevant", "clear", "concise", "sober", "accurate"), 14)
@@ -37,7 +39,9 @@ class FourJudges:
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        system, question = (message.content for message in messages)
+        return Reply(tagged(self.answer(messages[0].content, messages[1].content), messages[-1].content))
+
+    def answer(self, system: str, question: str) -> str:
         text = next(line for line in question.splitlines() if line.startswith("    | ")).removeprefix("    | ")
         answer: dict[str, Any] = {"reason": "so", "quote": text.split("\\n")[0]}
         asks = {
@@ -52,7 +56,7 @@ class FourJudges:
             answer |= {f"{name}_why": "so" for name in MARKS} | MARKS | {"overall": 70}
         else:
             answer["score"] = {"resonation": 3, "expression": 4, "reception": 0}[judge] or self.reception.pop(0)
-        return Reply(tagged(json.dumps(answer), messages[-1].content))
+        return json.dumps(answer)
 
 
 def perm() -> RunSuite:
@@ -126,6 +130,21 @@ async def test_where_the_model_speaks_first_its_first_reply_answers_nothing(tmp_
     await ask(perm(), material, judge, tmp_path / "answers.jsonl")  # type: ignore[arg-type]
     assert judge.asked[0][1].endswith("(Nothing yet: the supporter speaks first.)")
     assert "The dialogue before:\nSUPPORTER: " in judge.asked[3][1]
+
+
+async def test_the_command_asks_three_calls_a_reply_and_prints_the_grades(place: Path) -> None:
+    words = ("validate", "run", "--suite", "perm", "--judge", "lab/judge", "--limit", "1", "--yes", "--out", "graded")
+    played = [one for one in read_run(place / "run").transcripts if one.scenario == "support-dialectic-01"]
+    replies = sum(len(dialogue.turns) for dialogue in played)
+    judge = FourJudges(*[2] * replies)
+    async with FaultyServer(answer=lambda body: judge.answer(*(str(one["content"]) for one in body["messages"]))) as server:
+        done = await over_http(server, *words, cwd=place)
+        assert done.code == 0, done
+        assert len(server.requests) == 3 * replies
+        again = await over_http(server, *words, cwd=place)
+        assert (again.code, len(server.requests)) == (0, 3 * replies), "rerunning asks nothing twice"
+    assert all(heading in done.out for heading in ("Reward", "Resonation", "Expression", "Reception", "Bystander")), done
+    assert json.loads((place / "graded" / "validity.json").read_text())["perm"]["lab/judge"]["replies"] == replies
 
 
 def test_it_runs_by_name_only_and_not_on_its_own_answers(place: Path) -> None:
