@@ -14,14 +14,12 @@ from heartloop.environments.perm.scoring import (
     BROKEN_FORMAT,
     BYSTANDER_WEIGHT,
     FREE_TOKENS,
-    LENGTH_WEIGHT,
     PARTS,
     PRESETS,
     harmonic_mean,
     normalised,
     perm_reward,
 )
-from heartloop.environments.report import published
 
 SCORES = st.integers(1, 5)
 
