@@ -33,26 +33,26 @@ def dialogue(counsellor: Material) -> Transcript:
 
 def means(material: Material, chooser: str, scorer: str) -> dict[str, float]:
     found = BEST.result(material, {}).record[f"{chooser} | {scorer}"]["heartloop/counsellor"]
-    return {name: cell if name == "n" else cell["mean"] for name, cell in found.items()}
+    return {name.lower(): cell if name == "n" else cell["mean"] for name, cell in found.items()}
 
 
 def test_the_judge_that_chooses_takes_the_best_of_each_scenario_and_the_best_run(dialogue: Transcript) -> None:
     # means of the runs: 45, 50, 40; of each scenario's best: (60 + 70) / 2
     material = scored(dialogue, {"lab/a": [[60.0, 30.0, 50.0], [30.0, 70.0, 30.0]]})
-    assert means(material, "lab/a", "lab/a") == {"n": 3, "mean": 45, "best_run": 50, "best": 65, "gain": 20}
+    assert means(material, "lab/a", "lab/a") == {"n": 3, "mean": 45, "best run": 50, "best of n": 65, "gain": 20}
 
 
 def test_what_one_judge_chose_is_scored_by_another(dialogue: Transcript) -> None:
     scores = {"lab/a": [[60.0, 30.0], [30.0, 70.0]], "lab/b": [[40.0, 44.0], [10.0, 30.0]]}
     material = scored(dialogue, scores)  # of b's scores: chosen 40 and 30; its mean 31; a's best run is the second, 37
-    assert means(material, "lab/a", "lab/b") == {"n": 2, "mean": 31, "best_run": 37, "best": 35, "gain": 4}
-    assert means(material, "lab/b", "lab/b")["best"] == 37
-    assert means(material, "lab/b", "lab/a")["best"] == 50, "b chose 44 and 30, which a scored 30 and 70"
+    assert means(material, "lab/a", "lab/b") == {"n": 2, "mean": 31, "best run": 37, "best of n": 35, "gain": 4}
+    assert means(material, "lab/b", "lab/b")["best of n"] == 37
+    assert means(material, "lab/b", "lab/a")["best of n"] == 50, "b chose 44 and 30, which a scored 30 and 70"
 
 
 def test_a_scenario_that_lacks_a_repeat_by_one_judge_does_not_count(dialogue: Transcript) -> None:
     scores = {"lab/a": [[60.0, 30.0], [90.0, 70.0]], "lab/b": [[40.0, 44.0], [10.0, None]]}
-    assert means(scored(dialogue, scores), "lab/a", "lab/a") == {"n": 2, "mean": 45, "best_run": 60, "best": 60, "gain": 15}
+    assert means(scored(dialogue, scores), "lab/a", "lab/a") == {"n": 2, "mean": 45, "best run": 60, "best of n": 60, "gain": 15}
 
 
 def test_without_repeats_it_says_what_to_run(place: Path) -> None:

@@ -48,15 +48,14 @@ class Judges(Player, Protocol):
 
 
 class JudgedReply(NamedTuple):
-    """One reply of a dialogue, as judges of a single answer read it."""
+    """One reply of a dialogue, in place of the scenario of a single answer, which `scenario` holds with the dialogue before."""
 
     who: str
     scenario: str
-    """What the user simulator knows, and the dialogue before the message."""
     query: str
     """What the person said last."""
     analysis: str
-    """What the model wrote besides its reply; empty without."""
+    """What the model wrote besides its reply; may be empty."""
     response: str
 
 
@@ -71,7 +70,6 @@ class ReplyJudging(NamedTuple):
     names: Sequence[str]
     """The numbers of a reply; the first is the reward."""
     prompts: Mapping[str, str]
-    """Hashes by name."""
     ask: Callable[[ChatModel, Sampling | None, JudgedReply], Awaitable[Mapping[str, Any]]]
     numbers: Callable[[Mapping[str, Any]], Sequence[float | None]]
     """From the answer of `ask`, in the order of `names`; `None` for what was not graded."""

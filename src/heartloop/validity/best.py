@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from heartloop.core.blocks import Block, Column, Row, Table
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.statistics import estimate
-from heartloop.validity.suites import how_to_read, only_means, recorded, run_suite
+from heartloop.validity.suites import only_means, recorded, run_suite
 
 if TYPE_CHECKING:
     import pandas
 
-_COLUMNS = ("mean", "best_run", "best", "gain")
-_HEADINGS = ("Mean", "Best run", "Best of N", "Gain")
+_COLUMNS = ("Mean", "Best run", "Best of N", "Gain")
+_HELP = (
+    "Best of N: of each person's N dialogues that of the highest score; gain: less the mean. Best run: that of the highest mean."
+)
 
 
 def _grids(material: Material, model: str) -> dict[str, pandas.DataFrame]:
@@ -45,7 +47,7 @@ def _rows(material: Material, chooser: str, scorer: str) -> Iterator[tuple[Row, 
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
-    columns = tuple(Column(heading) for heading in _HEADINGS)
+    columns = tuple(Column(heading) for heading in _COLUMNS)
     record: dict[str, Any] = {}
     page: list[Block] = []
     summary: list[Row] = []
@@ -54,10 +56,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
             found = list(_rows(material, chooser, scorer))
             title = f"Chosen by {chooser}, scored by {scorer}"
             rows = [row for row, _ in found]
-            page.append(Table(title, columns, tuple(rows), help="Over the scenarios whose repeats are all scored."))
+            page.append(Table(title, columns, tuple(rows), help=_HELP))
             summary += [Row(title, ()), *only_means(rows)]
             record[f"{chooser} | {scorer}"] = {row.head: {"n": n, **recorded(row, _COLUMNS)} for row, n in found}
-    page.append(how_to_read("best"))
     notes = ["Who chose also scored, so luck counts as gain; `heartloop rejudge` the run and pass both."]
     return Result(record, notes if len(material.users) == 1 else [], Table("Best of N", columns, tuple(summary)), page)
 

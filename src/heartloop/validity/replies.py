@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table, Text
@@ -20,17 +20,7 @@ from heartloop.environments.grading import JudgedReply, ReplyJudging
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, pearson_if_known
-from heartloop.validity.suites import (
-    dialogue_key,
-    fingerprint_of,
-    needs_judge,
-    only_means,
-    points_of,
-    recorded,
-    said,
-    titled,
-    verdict_of,
-)
+from heartloop.validity.suites import dialogue_key, fingerprint_of, needs_judge, only_means, recorded, said, titled, verdict_of
 
 if TYPE_CHECKING:
     import pandas
@@ -83,15 +73,10 @@ def _mean(frame: pandas.DataFrame, name: str) -> Estimate | None:
     return estimate(known[name].tolist(), known["scenario"].tolist())
 
 
-def _by_turn(mine: pandas.DataFrame, name: str) -> tuple[Point, ...]:
-    turns = dict(iter(mine.groupby("turn")))
-    return points_of(turns, (_mean(replies, name) for replies in turns.values()))
-
-
 def _result(judging: ReplyJudging, material: Material, answers: Mapping[str, Answers]) -> Result:
     import pandas
 
-    replies = list(replies_of(material))
+    replies, reward = list(replies_of(material)), judging.names[0]
     columns = tuple(Column(one.capitalize()) for one in judging.names)
     record: dict[str, Any] = {}
     notes: list[str] = []
@@ -114,16 +99,16 @@ def _result(judging: ReplyJudging, material: Material, answers: Mapping[str, Ans
         notes.append(
             f"{judge} graded {len(graded)} of {amount(len(replies), 'reply', 'replies')}, {with_all} of them with thoughts."
         )
-        verdicts.append(verdict_of(felt[judging.names[0]], f"in the turns that {judge} rewards the person feels better"))
+        verdicts.append(verdict_of(felt[reward], f"in the turns that {judge} rewards the person feels better"))
         title = titled("Replies", judge, answers)
         table = Table(title, columns, tuple(rows), help="Means over replies, with intervals over scenarios.")
         summary = summary or table._replace(rows=only_means(rows))
-        by_turn = {model: _by_turn(mine, judging.names[0]) for model, mine in models.items()}
-        lines = tuple(Series(row.head, by_turn[row.head], row.model) for row in rows)
+        by_turn = {model: mine.groupby("turn")[reward].mean() for model, mine in models.items()}
+        lines = tuple(Series(row.head, tuple(starmap(Point, by_turn[row.head].items())), row.model) for row in rows)
         correlations = tuple(Row(name.capitalize(), (r and r.words(),)) for name, r in felt.items())
         page += [
             table,
-            Chart(f"{title}: reward by turn", "lines", lines, "turn", "mean reward", bands=True),
+            Chart(f"{title}: reward by turn", "lines", lines, "turn", "mean reward"),
             Table(f"{title}: correlation with what the person felt", (Column("Pearson's r"),), correlations, corner="Number",
                   help="With the change of the score in the same turn, over replies."),
         ]  # fmt: skip
@@ -132,7 +117,7 @@ def _result(judging: ReplyJudging, material: Material, answers: Mapping[str, Ans
             "with_thoughts": with_all,
             "pearson_change": {name: r and r._asdict() for name, r in felt.items()},
             "models": {row.head: recorded(row, judging.names) for row in rows},
-            "reward_by_turn": {model: [point.y for point in points] for model, points in by_turn.items()},
+            "reward_by_turn": {model: means.tolist() for model, means in by_turn.items()},
         }
     page.append(Text("How to read this", tuple(judging.reading)))
     return Result(record, notes, summary or Table("Nothing graded", (), ()), page, " ".join(verdicts))
