@@ -22,7 +22,7 @@ def half_width(share: float, n: float) -> float:
 def test_each_half_width_of_table_3_gives_a_number_of_judgements() -> None:
     numbers = []
     for row in TABLE_3:
-        share, half = float(row["win_rate_percent"]) / 100, float(row["ci95_half_width_percent"]) / 100
+        share, half = float(str(row["win_rate_percent"])) / 100, float(str(row["ci95_half_width_percent"])) / 100
         numbers.append(share * (1 - share) * (1.96 / half) ** 2)
     assert numbers == pytest.approx([95.7, 90.5, 95.7, 79.8, 79.3, 90.7, 80.1, 89.2], abs=0.06)
 
@@ -31,7 +31,7 @@ def test_each_comparison_of_table_3_has_one_number_of_judgements_but_for_one_hal
     n = {("EmpatheticDialogues", "PERM vs. Base"): 96, ("EQ-Bench3", "PERM vs. Base"): 80}
     unlike = {}
     for row in TABLE_3:
-        number, rate = n.get((str(row["dataset"]), str(row["comparison"])), 90), float(row["win_rate_percent"])
+        number, rate = n.get((str(row["dataset"]), str(row["comparison"])), 90), float(str(row["win_rate_percent"]))
         won = round(rate / 100 * number)
         assert round(100 * won / number, 1) == pytest.approx(rate, abs=0.051), f"{won} of {number}"
         expected = round(half_width(won / number, number), 1)
@@ -41,7 +41,7 @@ def test_each_comparison_of_table_3_has_one_number_of_judgements_but_for_one_hal
 
 
 def test_the_reward_has_the_published_settings() -> None:
-    settings = {str(row["setting"]): row["value"] for row in published("heartloop.environments.perm", "perm_settings")}
+    settings = {str(row["setting"]): str(row["value"]) for row in published("heartloop.environments.perm", "perm_settings")}
     ours = {
         "source_emotions": len(EMOTIONS),
         "lambda_bys": SPEC.options.model_fields["bystander_weight"].default,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from heartloop.validity.best import BEST
 from tests.commands import heartloop
 
 
-def scored(dialogue: Transcript, scores: dict[str, list[list[float | None]]]) -> Material:
+def scored(dialogue: Transcript, scores: Mapping[str, Sequence[Sequence[float | None]]]) -> Material:
     """Dialogues of one model by user: a list a scenario with a score a repeat."""
     dialogues = tuple(
         dialogue.model_copy(update={"user": user, "scenario": f"s{place}", "repeat": repeat, "score": score})
@@ -51,7 +52,7 @@ def test_what_one_judge_chose_is_scored_by_another(dialogue: Transcript) -> None
 
 
 def test_a_scenario_that_lacks_a_repeat_by_one_judge_does_not_count(dialogue: Transcript) -> None:
-    scores = {"lab/a": [[60.0, 30.0], [90.0, 70.0]], "lab/b": [[40.0, 44.0], [10.0, None]]}
+    scores: dict[str, list[list[float | None]]] = {"lab/a": [[60.0, 30.0], [90.0, 70.0]], "lab/b": [[40.0, 44.0], [10.0, None]]}
     assert means(scored(dialogue, scores), "lab/a", "lab/a") == {"n": 2, "mean": 45, "best run": 60, "best of n": 60, "gain": 15}
 
 
@@ -63,6 +64,6 @@ def test_without_repeats_it_says_what_to_run(place: Path) -> None:
 def test_the_published_best_of_8_gains_a_point_and_a_half() -> None:
     rows = {row["model"]: row for row in published("heartloop.environments.eqbench", "perm_table01_eqbench3")}
     base, best = rows["Qwen2.5-7B-Instruct"], rows["Best-of-N"]
-    gains = {name: float(best[name]) - float(base[name]) for name in base if isinstance(base[name], float)}
+    gains = {name: float(str(best[name])) - float(str(base[name])) for name in base if isinstance(base[name], float)}
     assert gains["overall"] == pytest.approx(1.5)
     assert min(gains.values()) == 0

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
 _COLUMNS = ("Mean", "Best run", "Best of N", "Gain")
-_HELP = (
-    "Best of N: of each person's N dialogues that of the highest score; gain: less the mean. Best run: that of the highest mean."
-)
+_HELP = "Best of N: the dialogue of the highest score with each person; gain: less the mean. Best run: of the highest mean."
 
 
 def _grids(material: Material, model: str) -> dict[str, pandas.DataFrame]:
