@@ -32,7 +32,7 @@ def test_logs_become_a_run_with_a_report(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "imported-gpt-x"
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))["models"][0]
     assert (scores["model"], scores["own"]["mean"], scores["own"]["success"], scores["own"]["failure"]) == ("gpt-x", 50.0, 1, 1)
-    assert scores["roles"] == {}
+    assert scores["roles"]["policy"] == {"calls": 0, "prompt_tokens": 0, "completion_tokens": 50, "estimated": True}
     assert json.loads((run / "log.jsonl").read_text(encoding="utf-8"))["labels taken off"] == 11
     heartloop("report", "runs/imported-gpt-x", cwd=tmp_path, code=0)
     page = (run / "report" / "index.html").read_text(encoding="utf-8")

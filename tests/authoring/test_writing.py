@@ -94,6 +94,7 @@ def test_people_of_sage_have_intentions_in_turn_and_repeat_no_shipped_pair_of_th
     facts = [one.facts for one in SageWriting().seeds(80, 0)]
     assert not {(f["theme"], f["intention"]) for f in facts} & {(one.theme, one.intention) for one in load_sage("support")}
     assert all((len(set(f["traits"])), len(set(f["sentences"]))) == (3, 3) for f in facts)
+    assert Counter(f["initiative"] for f in facts) == {"active": 40, "passive": 40}, "SAGE, Appendix E"
     assert Counter(f["intention"] for f in facts) == {key: 10 for key, row in INTENTIONS.items() if row.family == "support"}
     assert {one.facts["family"] for one in SageWriting().seeds(4, 0, ["passive", "interest"])} == {"chat"}
 

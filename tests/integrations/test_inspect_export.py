@@ -189,7 +189,7 @@ def test_the_words_of_an_imported_run_open_too(tmp_path: Path) -> None:
     _, [sample] = read(path)
     assert [m.text for m in sample.messages if m.role == "assistant"] == [turn.reply for turn in found.transcripts[0].turns]
     assert [e.metadata and e.metadata["text_only"] for e in sample.events if e.event == "model"] == [True, True]
-    assert sample.model_usage == {}
+    assert sample.model_usage["gpt-x"].output_tokens == found.transcripts[0].usage["policy"].completion_tokens
 
 
 def test_a_file_can_be_named_for_one_model_only(run: Path, tmp_path: Path) -> None:

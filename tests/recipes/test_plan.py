@@ -13,8 +13,10 @@ import pytest
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.environments.perm.scenario import DrawnScenario
+from heartloop.environments.records import write_records
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
+from heartloop.environments.sage.importers import read_profiles
 from heartloop.training import plan
 from heartloop.training.plan import counts_of, gigabytes_per_gpu, missing, plan_text
 from heartloop.training.recipe import Recipe, read_recipe
@@ -26,6 +28,7 @@ from heartloop.training.verl_config import (
     split_of,
     write_data,
 )
+from tests.released_form import profile, write
 
 
 class TestCounts:
@@ -104,6 +107,14 @@ class TestScenarios:
         with pytest.raises(InputError, match="perm-jealous-0123abcd"):
             split_of(read_recipe("perm_grpo_tiny", settings=settings))
         assert len(split_of(read_recipe("perm_grpo_tiny", settings=[*settings, "dialogue.user=heartloop/reflector"])).train) == 1
+
+    def test_rlver_trains_on_imported_profiles_without_first_messages(self, tmp_path: Path) -> None:
+        """RLVER's training profiles have none; the user simulator writes them (docs/released-data.md)."""
+        profiles = write(tmp_path / "train.jsonl", [profile(number, first=None) for number in range(32)])
+        write_records(tmp_path / "rlver_train.jsonl", read_profiles(profiles).scenarios, exclude_unset=True)
+        recipe = read_recipe("rlver_ppo_qwen2.5_7b", settings=[f"scenarios.train={tmp_path / 'rlver_train.jsonl'}"])
+        split = split_of(recipe)
+        assert (len(split.train), len(split.held_out)) == (32, 100)
 
     def test_a_file_that_holds_held_out_people(self, tmp_path: Path) -> None:
         file = tmp_path / "scenarios.jsonl"

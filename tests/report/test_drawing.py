@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heartloop.core.blocks import Chart, Point, Series
-from heartloop.report.drawing import drawn
+from heartloop.report.drawing import drawn, radar
 from heartloop.report.training import band_of, band_series
 
 CURVES = st.dictionaries(st.integers(0, 300), st.floats(-1e6, 1e6), min_size=1)
@@ -28,6 +28,18 @@ def test_a_line_worked_by_hand() -> None:
     assert series.marks[1][:4] == (704, 155, 225.5, 14)
     assert plot.ticks_y == [(296, "0"), (239.6, "2"), (183.2, "4"), (126.8, "6"), (70.4, "8"), (14, "10")]
     assert plot.ticks_x == [(25.2, "0"), (364.6, "1"), (704, "2")]
+
+
+def test_a_radar_worked_by_hand() -> None:
+    """Of 460 x 280 the centre is (230, 140) and the radius 100: 5 of 1 to 5 is at its end, 3 half way; the first spoke is up."""
+    whole, gap = (Point("up", 5), Point("right", 3), Point("down", 1), Point("left", 3)), (Point("up", 3), Point("down", 3))
+    plot = radar(Chart("t", "radar", (Series("a", whole), Series("b", gap)), "x", "y", 1.0, 5.0))
+    assert plot.series[0].path == "M230 40L280 140L230 140L180 140Z"
+    assert (plot.series[1].path, [mark[:2] for mark in plot.series[1].marks]) == ("", [(230, 90), (230, 190)])
+    assert plot.rings == [(25, "2"), (50, "3"), (75, "4"), (100, "5")]
+    assert [(spoke.name, spoke.end, spoke.anchor) for spoke in plot.spokes] == [
+        ("up", (230, 40), "middle"), ("right", (330, 140), "start"), ("down", (230, 240), "middle"), ("left", (130, 140), "end"),
+    ]  # fmt: skip
 
 
 def test_bars_of_two_series_stand_side_by_side() -> None:

@@ -16,6 +16,7 @@ from heartloop.environments.report import PrintedRow, published, published_names
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.sage.scoring import summarise
 from heartloop.scoring.agreement import mean_pairwise_pearson, spearman
+from heartloop.validity.rankings import rank_p
 
 PACKAGES = [f"heartloop.environments.{name}" for name in ("sage", "eibench", "empa", "perm", "eqbench", "stances")]
 TABLES = {name: package for package in PACKAGES for name in published_names(package)}
@@ -124,6 +125,26 @@ def test_simulators_agree_at_least_to_084() -> None:
     rows = table_of("sage_table01_agent_rank_correlation")
     apart = [number(row, "spearman_rho") for row in rows if row["agent_a"] != row["agent_b"]]
     assert (len(apart), min(apart)) == (6, 0.84)
+
+
+def test_the_agreement_of_appendix_b_is_not_that_of_table_1() -> None:
+    """Appendix B: above 0.91 for every pair of user simulators; two of the six pairs of Table 1 are not."""
+    rows = table_of("sage_table01_agent_rank_correlation")
+    apart = sorted(number(row, "spearman_rho") for row in rows if row["agent_a"] != row["agent_b"])
+    assert [rho for rho in apart if rho <= 0.91] == [0.84, 0.85]
+
+
+@pytest.mark.parametrize(
+    ("table", "models", "rho", "p"),
+    [("sage_table02_leaderboard", 18, 0.77, 0.0002), ("sage_figure01a_leaderboard_vs_arena", 11, 0.67, 0.023)],
+)
+def test_emotion_and_arena_rank_the_models_more_alike_than_the_paper_says(table: str, models: int, rho: float, p: float) -> None:
+    """SAGE calls the two orthogonal (section 1); over its 18 models rho is 0.77."""
+    rows = table_of(table)
+    assert len(rows) == models
+    emotion, arena = column(rows, "sentient_score"), column(rows, "arena_score")
+    assert spearman(by_model(rows, "sentient_score"), by_model(rows, "arena_score")) == pytest.approx(rho, abs=0.005)
+    assert rank_p(emotion, arena) == pytest.approx(p, rel=0.02)
 
 
 def test_the_judges_of_rlver_agree_as_printed() -> None:

@@ -38,6 +38,9 @@ class ScriptedUser:
     def admit(self, scenario: AnySageScenario) -> None:
         pass
 
+    async def open(self, view: SageView, log: CallLog) -> str:
+        raise AssertionError("every scenario here has a first message")
+
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
         self.felt.append(view)
         change = self.changes[min(view.turn, len(self.changes) - 1)]

@@ -20,7 +20,9 @@ def test_nothing_of_a_record_is_lost(tmp_path: Path) -> None:
     records = [profile(0), profile(1, first=None), profile(2, extra={"score": 1.5, "more": [None, "嗯"]})]
     imported = read_profiles(write(tmp_path / "test.jsonl", records))
     write_records(tmp_path / "out" / "imported.jsonl", imported.scenarios, exclude_unset=True)
-    assert imported.notes == ["1 of them have no first message and cannot be played until record.first_talk has one."]
+    assert imported.notes == [
+        "1 of them have no first message (record.first_talk); a model as user simulator writes it in each dialogue."
+    ]
     written = [json.loads(line) for line in (tmp_path / "out" / "imported.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["record"] for line in written] == records
     assert {line["form"] for line in written} == {"sage-released/1"}

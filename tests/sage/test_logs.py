@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import Transcript, write_line
+from heartloop.core.dialogue import Transcript, Usage, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported
 from heartloop.environments.sage.importers import read_logs
@@ -55,6 +55,8 @@ def test_a_turn_has_what_was_felt_and_thought(tmp_path: Path) -> None:
     assert (second.state, second.change) == ({"emotion": 35.0}, {"emotion": -10.0})
     assert (last.reply, last.state, last.change, last.message) == ("还没有被评的回答。", None, None, None)
     assert transcript.rewards == (0.5, -1.0)
+    # "第0次回答。" is 5 wide characters of 0.6 tokens and a digit: 3 + 1; the last reply has 9 wide ones, 5.4: 6; twice 4, and 6
+    assert transcript.usage == {"policy": Usage(completion_tokens=14, estimated=True)}
     assert transcript.counts == {"labels taken off": 2, "unjudged replies": 1, "silences": 0}
 
 

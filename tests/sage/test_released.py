@@ -1,4 +1,4 @@
-"""Released SAGE profiles: played by a user simulator model; one without a first message is refused."""
+"""Released SAGE profiles: played by a user simulator model, which writes the first message of a training profile."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
-from heartloop.core.errors import InputError
+from heartloop.core.tags import split_tag
 from heartloop.environments.episode import play
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import INTENTIONS, ReleasedProfile, SageReleasedScenario
+from heartloop.environments.sage.stored import rescored
 from heartloop.environments.sage.users import SageLLMUser
 from tests.released_form import TASKS, feel, profile, speak
 
@@ -46,9 +47,27 @@ async def test_the_simulator_is_told_the_released_texts_and_the_policy_only_the_
     assert transcript.turns[0].evidence == {}, "the reader that labels replies reads English"
 
 
-def test_a_training_profile_is_refused_in_one_sentence() -> None:
-    with pytest.raises(InputError, match=r"'0000-0000' has no first message.*record.first_talk, or remove the scenario"):
-        Sage([person(first=None)], SageLLMUser(ScriptedChat(["x"])))
+async def test_the_simulator_opens_a_training_profile_and_every_dialogue_asks_for_the_same_opening() -> None:
+    scenario = person(first=None)
+    played = []
+    for seed in (0, 7):
+        simulator = ScriptedChat([speak("今天又没有船。"), feel(5), speak("嗯。"), feel(5)], name="sim")
+        sage = Sage([scenario], SageLLMUser(simulator), max_turns=2)
+        transcript = await play(sage, scenario.id, ScriptedChat(["我在听。"], cycle=True), seed=seed)
+        assert (transcript.opening, transcript.stop, transcript.score) == ("今天又没有船。", "turn_limit", 50.0)
+        assert [call.purpose for call in transcript.calls if call.role == "user"] == ["open", "feel", "speak", "feel"]
+        assert "今天又没有船。" in simulator.asked[1][1].content
+        assert "open_turn" in transcript.prompts
+        played.append((simulator.asked[0][0], split_tag(simulator.asked[0][1].content)[0], simulator.samplings[0]))
+    assert played[0] == played[1]
+    again = rescored(transcript, sage.options.model_copy(update={"preset": "released"}))
+    assert (again.opening, [call.purpose for call in again.calls][:2]) == ("今天又没有船。", ["reply", "open"])
+
+
+async def test_a_lost_opening_leaves_the_dialogue_unscored() -> None:
+    sage = Sage([person(first=None)], SageLLMUser(ScriptedChat(["no"], cycle=True)))
+    transcript = await play(sage, "0000-0000", ScriptedChat(["我在听。"], cycle=True))
+    assert (transcript.scored, transcript.failure and transcript.failure.role, transcript.turns) == (False, "user", ())
 
 
 @pytest.mark.parametrize(("preset", "stop"), [("released", "goodbye"), ("corrected", "turn_limit")])

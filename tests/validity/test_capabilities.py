@@ -65,6 +65,26 @@ async def test_a_model_has_the_mean_over_judges(material: Material, tmp_path: Pa
     assert (result.record["dialogues"], result.record["left_out"]) == (12, 0)
 
 
+async def test_the_published_form_is_the_mean_of_three_readings(counsellor: Material, tmp_path: Path) -> None:
+    """RLVER, Appendices H.2 and I.2. By hand: readings of 2, 3 and 5 have the mean 10/3; the first is our single reading."""
+    fields = [one.name.replace(" ", "_") for one in load_capabilities()]
+    judge, path = (
+        Judge(lambda _, sampling: {f: {"why": "so", "level": (2, 3, 5)[sampling.seed or 0]} for f in fields}),
+        tmp_path / "a",
+    )
+    once = await ask(CAPABILITIES, counsellor, judge, path)
+    assert (
+        CAPABILITIES.result(counsellor, {judge.name: once.answers}).record["models"][counsellor.models[0]]["core insight"]["mean"]
+        == 2
+    )
+    thrice = counsellor._replace(published=True)
+    done = await ask(CAPABILITIES, thrice, judge, path)
+    assert (once.asked, done.asked) == (4, 8)
+    record = CAPABILITIES.result(thrice, {judge.name: done.answers}).record
+    assert record["models"][counsellor.models[0]]["core insight"]["mean"] == pytest.approx(10 / 3)
+    assert CAPABILITIES.result(thrice, {judge.name: once.answers}).record == {}, "a missing reading leaves the dialogue out"
+
+
 async def test_a_dialogue_that_one_judge_could_not_place_is_left_out_and_counted(material: Material, tmp_path: Path) -> None:
     failing = dialogue_key(material.dialogues[0])
     judges = judge("lab/a", material, (5, 3, 1), fails=failing), judge("lab/b", material, (4, 3, 2))

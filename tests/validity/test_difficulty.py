@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import HeartloopError
 from heartloop.environments.report import published
 from heartloop.environments.suites import Material
 from heartloop.validity.difficulty import DIFFICULTY, PUBLISHED, judged_replies, same_contexts
@@ -74,6 +76,19 @@ async def test_a_judge_marks_the_messages_that_the_user_wrote(counsellor: Materi
     assert [marks["embedded"][name]["mean"] for name in ("attitude", "thoughts", "needs", "overall")] == [40, 60, 80, 50]
     assert marks["embedded"]["overall"]["n"] == len(spoken) - 1
     assert any(STRICT in note for note in result.notes)
+
+
+async def test_a_judge_reads_the_need_alone_and_no_scenario(two: Material) -> None:
+    """RLVER, Appendix D.2: the prompt has the need, the thoughts and the reply."""
+    material = two._replace(judges=("lab/judge",))
+    judge = Judge(lambda *_: "no answer")
+    for question in DIFFICULTY.questions(material, {}):
+        with contextlib.suppress(HeartloopError):
+            await question.ask(judge, None)
+    read = "\n".join(judge.prompts)
+    for scenario in material.scenarios.values():
+        assert f"USER {scenario.intention_text}." in read
+        assert not any(text in read for text in (scenario.goal, scenario.background.event, scenario.persona.habits))
 
 
 def test_two_users_have_questions_of_their_own(two: Material) -> None:

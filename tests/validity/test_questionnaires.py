@@ -68,6 +68,20 @@ async def test_every_dialogue_is_asked_three_times_and_nothing_twice(
     assert record["models"]["heartloop/counsellor"]["Mean"]["n"] == 4
 
 
+async def test_the_published_form_reads_activity_and_feeling_alone(counsellor: Material, tmp_path: Path) -> None:
+    """SAGE, Appendix F. Ours reads what the reply meant and whether it fitted, too; the answers to both forms are kept."""
+    path, texts = tmp_path / "answers.jsonl", {}
+    for form in (counsellor, counsellor._replace(published=True)):
+        judge = agreeing(12)
+        done = await ask(BLRI, form, judge, path)
+        assert (len(judge.prompts), len(done.answers)) == (12, 12)
+        assert BLRI.result(form, {judge.name: done.answers}).record[judge.name]["dialogues"] == 4
+        texts[form.published] = "\n".join(judge.prompts)
+    thoughts = [turn.thoughts for one in counsellor.dialogues for turn in one.turns]
+    read = {form: {name for each in thoughts for name, said in each.items() if said and said in texts[form]} for form in texts}
+    assert read == {False: {"content", "fit", "activity", "feeling"}, True: {"activity", "feeling"}}
+
+
 def test_the_two_questionnaires_have_titles_of_their_own(material: Material) -> None:
     answers = {f"{dialogue_key(one)}|0": {"answers": [{"agreement": 1 + n % 6}] * 15} for n, one in enumerate(material.dialogues)}
     titles = [[block.title for block in suite.result(material, {"lab/judge": answers}).page] for suite in (BLRI, UTTERANCE)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scipy.stats import spearmanr
 
-from heartloop.core.dialogue import Transcript
+from heartloop.core.dialogue import Transcript, Usage
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
 from heartloop.environments.report import published
@@ -55,6 +55,21 @@ def test_agreement_generosity_and_self_preference_by_hand(dialogue: Transcript) 
     assert own_preference(alone, "u") is None, "no other user scored its model"
 
 
+def test_score_and_tokens_of_each_model_with_each_user(dialogue: Transcript) -> None:
+    """SAGE, Figures 6 and 8. Tokens are those that the policy wrote; a dialogue without a count does not enter the mean."""
+    made = scored(dialogue, SCORES)
+    counted = {"lab/strict": Usage(completion_tokens=300), "lab/kind": Usage(completion_tokens=500, estimated=True)}
+    made = made._replace(
+        dialogues=tuple(
+            one.model_copy(update={"usage": {"policy": counted[one.user]} if one.scenario == "s0" else {}})
+            for one in made.dialogues
+        )
+    )
+    result = RANKINGS.result(made, {})
+    assert result.record["levels"]["a/x"] == (41.0, 300, 51.0, 500)
+    assert any("estimates" in note for note in result.notes)
+
+
 def test_scenarios_that_one_user_lacks_do_not_count(dialogue: Transcript) -> None:
     other = {model: cells[:1] for model, cells in SCORES["lab/kind"].items()}
     record = RANKINGS.result(scored(dialogue, {**SCORES, "lab/kind": other}), {}).record
@@ -88,6 +103,24 @@ def test_the_shipped_arena_is_found_by_name(dialogue: Transcript) -> None:
     assert any(arena().published in note for note in result.notes)
 
 
+def test_the_arena_has_all_models_of_table_2_under_the_names_of_the_authors_files(dialogue: Transcript) -> None:
+    """The eight released logs: by hand, ranks 1 to 8 by emotion and 1, 5, 6, 4, 8, 2, 7, 3 by Arena score.
+
+    The differences are 0, -3, -3, 0, -3, 4, 0 and 5, their squares sum to 68, and rho is 1 - 6 * 68 / (8 * 63) = 0.19.
+    """
+    ranking = arena()
+    assert len(ranking.ratings) == 18
+    assert ranking.aliases.keys() <= ranking.ratings.keys()
+    logs = {
+        "gpt-4.1": 68.2, "claude3.7-think": 61.2, "claude3.7": 54.8, "deepseek-v3-1227": 37.5, "llama3.3-70b": 33.2,
+        "gemini2.0-flash": 32.9, "gpt-4o-0808": 31.8, "openai-o1": 28.9,
+    }  # fmt: skip
+    made = scored(dialogue, {"u": {model: [score] for model, score in logs.items()}})
+    found = RANKINGS.result(made, {}).record["external"]["Chatbot Arena | u"]
+    assert found["models"] == list(logs)
+    assert found["rho"] == pytest.approx(1 - 6 * 68 / (8 * 63))
+
+
 @pytest.mark.parametrize(
     "text", ["", "model\nx\n", "model,rating\n", "model,rating\nx,high\n", "model,rating\nx,nan\n", "model,rating\nx,1\nx,2\n"]
 )
@@ -103,6 +136,6 @@ def test_one_user_is_not_enough(dialogue: Transcript) -> None:
 
 
 def test_the_published_agreement_with_the_arena_is_that_of_its_rows() -> None:
-    rows: Any = published("heartloop.environments.sage", "sage_figure01a_leaderboard_vs_arena")
+    rows: Any = published("heartloop.environments.sage", "sage_table02_leaderboard")
     rho = spearmanr([row["arena_score"] for row in rows], [row["sentient_score"] for row in rows]).statistic
     assert arena().published.startswith(f"{rho:.2f} over these {len(rows)} models")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from heartloop.core.prompts import load_prompt
 from heartloop.environments.suites import Material
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.validity.strategies import READER, STRATEGIES_SUITE, f1, labels_by_judge, labels_by_reader, shares
-from heartloop.validity.suites import dialogue_key
+from heartloop.validity.suites import dialogue_key, items_of
 from tests.validity.judges import Judge, ask
 
-ALIKE = {"passages": [{"begins": "So", "strategies": ["A-1", "A-4"]}, {"begins": "Try", "strategies": ["A-1", "F-5"]}]}
+
+def passage(*strategies: str) -> dict[str, Any]:
+    return {"begins": "So", "says": "it asks", "how": "as a question", "groups": "A: it asks", "strategies": list(strategies)}
+
+
+ALIKE = {"passages": [passage("A-1", "A-4"), passage("A-1", "F-5")]}
 
 
 async def test_a_judge_reads_each_reply_and_every_strategy(material: Material, tmp_path: Path) -> None:
@@ -28,8 +36,27 @@ async def test_a_judge_reads_each_reply_and_every_strategy(material: Material, t
     assert {one.mean for one in used.values() if one} == {0.0, 100.0}
 
 
+async def test_a_deeper_empathy_excludes_a_shallower_one_in_its_passage(counsellor: Material, tmp_path: Path) -> None:
+    """SAGE, Appendix G: B-2 excludes B-1, and B-3 both; another passage may still have them."""
+    given = {"passages": [passage("B-1", "B-2", "D-1"), passage("B-3", "B-2")]}
+    judge = Judge(lambda *_: given)
+    answers = (await ask(STRATEGIES_SUITE, counsellor, judge, tmp_path / "answers.jsonl")).answers
+    assert set(labels_by_judge(counsellor.dialogues, answers).values()) == {frozenset({"B", "B-2", "B-3", "D", "D-1"})}
+
+
+def test_every_strategy_has_an_example_and_the_worked_one_keeps_the_rules() -> None:
+    described = items_of("strategies")
+    assert list(described) == list(STRATEGIES)
+    assert all(re.search("“[^”]{15,}”$", text) for text in described.values())
+    worked = re.search(
+        r'^\{"passages".*?\]\}\]\}$', load_prompt("heartloop.validity", "strategies").text, re.MULTILINE | re.DOTALL
+    )
+    assert worked is not None
+    assert [one["strategies"] for one in json.loads(worked[0])["passages"]] == [["B-2"], ["F-4"], ["A-1"]]
+
+
 async def test_an_unknown_strategy_is_no_answer(counsellor: Material, tmp_path: Path) -> None:
-    judge = Judge(lambda *_: {"passages": [{"begins": "So", "strategies": ["H-1"]}]})
+    judge = Judge(lambda *_: {"passages": [passage("H-1")]})
     answers = (await ask(STRATEGIES_SUITE, counsellor, judge, tmp_path / "answers.jsonl")).answers
     result = STRATEGIES_SUITE.result(counsellor, {judge.name: answers})
     assert answers == {}
@@ -39,7 +66,7 @@ async def test_an_unknown_strategy_is_no_answer(counsellor: Material, tmp_path: 
 
 def test_agreement_is_over_the_replies_that_both_labelled(material: Material) -> None:
     reader = labels_by_reader(material.dialogues)
-    copied = {key: {"passages": [{"begins": "", "strategies": sorted(names & set(STRATEGIES))}]} for key, names in reader.items()}
+    copied = {key: {"passages": [passage(one) for one in names & set(STRATEGIES)]} for key, names in reader.items()}
     answers = {"lab/same": copied, "lab/alike": dict.fromkeys(reader, ALIKE)}
     record = STRATEGIES_SUITE.result(material, answers).record["agreement"]
     same, other = record[f"{READER} and lab/same"], record[f"{READER} and lab/alike"]

@@ -148,6 +148,9 @@ def validate(
     limit: Annotated[
         int | None, Option(min=1, help="Number of dialogues per run and model, sampled; a larger limit continues.")
     ] = None,
+    published: Annotated[
+        bool, Option("--published", help="Suites blri and capabilities: read the fields, and as often, as in the papers.")
+    ] = False,
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
@@ -183,6 +186,7 @@ def validate(
         raise typer.Exit(rejudge_runs(spec, runs, name, one, by, calls, options, limit=limit, scenarios=scenarios, out=out))
     material = material_of(
         spec, runs, judges=judges, scenarios=scenarios, limit=limit, people=people, labels=labels, ratings=ratings,
+        published=published,
     )  # fmt: skip
     raise typer.Exit(read_runs(material, runs, reading or run_suites(spec), by, calls, named=bool(chosen), out=out))
 

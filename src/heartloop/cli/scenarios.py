@@ -135,16 +135,9 @@ def scenarios_show(
 def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[EnvironmentSpec, list[Request]]:
     """The requests of one turn of a stored dialogue; says on standard error how they may differ from those that were sent."""
     from heartloop.core.dialogue import read_transcripts
-    from heartloop.environments.episode import OWN_PROMPT
-    from heartloop.environments.registry import find_scenario, load_environment
-    from heartloop.environments.requests import stored_requests
-    from heartloop.evaluation.store import RAW, played_settings, saved_settings, scenarios_of
+    from heartloop.evaluation.replaying import RunReplay
 
-    settings = saved_settings(run)
-    if "rejudged" not in settings:
-        settings = played_settings(run).model_dump()
-    spec = load_environment(settings["environment"])
-    every = list(read_transcripts(run / "transcripts.jsonl"))
+    replay = RunReplay(run, every := list(read_transcripts(run / "transcripts.jsonl")), scenarios)
     places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
@@ -152,17 +145,12 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
     played = every[place := places[named[0]]]
     if turn > len(played.turns) + (played.failure is not None):
         raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")
-    if scenarios is None and (run / RAW).is_file():
-        scenario = scenarios_of(run, every)[place]
-    else:
-        _, scenario = find_scenario(played.scenario, scenarios or settings["scenario_set"], environment=spec.name)
-    own, judged = settings.get("policy_prompt") if OWN_PROMPT in played.prompts else None, "rejudged" in settings
-    replayed = asyncio.run(stored_requests(spec, scenario, played, settings["options"], rejudged=judged, policy_prompt=own))
+    replayed = replay.requests(place, played)
     if replayed.changed:
         typer.echo(f"Changed since the run, and shown as of this version: {', '.join(replayed.changed)}.", err=True)
     if replayed.same < turn - 1:
         typer.echo(f"The replay differs from the run in turn {replayed.same + 1}, so what follows was not sent so.", err=True)
-    return spec, [request for request in replayed.requests if request.turn == turn - 1]
+    return replay.spec, [request for request in replayed.requests if request.turn == turn - 1]
 
 
 @scenarios_app.command("check")

@@ -41,7 +41,8 @@ def read_runs(
     ready = {name: one for name, one in suites.items() if name not in lacking}
     folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
-    parts = [Part(name, one, one.result(material, answers[name])) for name, one in ready.items() if name in answers]
+    whole = material._replace(earlier=answers)
+    parts = [Part(name, one, one.result(whole, answers[name])) for name, one in ready.items() if name in answers]
     left_out = [(name, suites[name].title, why) for name, why in lacking.items()]
     record = {part.name: part.result.record for part in parts}
     names = " and ".join(path.name or path.resolve().name for path in runs)
@@ -113,8 +114,8 @@ def _ask(
                 answers[name] = {}
                 for judge in material.judges:
                     asked = partial(
-                        answer_all, name, suite, material, judge, by.by_name[judge], file, sampling=by.sampling,
-                        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+                        answer_all, name, suite, material._replace(earlier=answers), judge, by.by_name[judge], file,
+                        sampling=by.sampling, max_connections=calls.max_connections, retry_failed=calls.retry_failed,
                     )  # fmt: skip
                     if by.check.due({judge}) and (await asked(at_most=0)).open:
                         with cache.only() if cache is not None else nullcontext():

@@ -98,10 +98,10 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Series over one pair of axes, which have titles (`x`, `y`). Words on the x axis are categories."""
+    """Series over one pair of axes, which have titles (`x`, `y`). Words on the x axis are categories, in a radar the spokes."""
 
     title: str
-    form: Literal["points", "lines", "bars"]
+    form: Literal["points", "lines", "bars", "radar"]
     series: tuple[Series, ...]
     x: str
     y: str

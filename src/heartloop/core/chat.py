@@ -51,6 +51,9 @@ class Reply(NamedTuple):
     """Attempts before it without an answer that the server may bill: timed out, or the connection broke."""
     tag: str | None = None
     """What marks the answer in the text (`core.tags`); `None` if no answer was asked for, or by an earlier version."""
+    seconds: float = 0.0
+    retries: int = 0
+    """As in `Call`; 0 for a model without an endpoint."""
 
 
 @runtime_checkable

@@ -230,8 +230,16 @@ class Call(_Frozen):
     """0 for the first call, then 1, 2, ... after answers that did not parse."""
     tag: str | None = None
     """What marks the answer in the text (`core.tags`); `None` in a policy's call and in transcripts of earlier versions."""
+    seconds: float = Field(default=0.0, ge=0.0)
+    """From the request to its answer, to 0.1, with waits and retries. Written to JSON only if known, as `retries`."""
+    retries: int = Field(default=0, ge=0)
+    """Attempts that were repeated before the answer."""
     cached: bool = Field(default=False, exclude=True)
     """Not paid for: from the cache, or of a stored dialogue. Logged by a run, not in transcripts."""
+
+    @model_serializer(mode="wrap")
+    def _without_zeros(self, handler: _Handler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if value or name not in ("seconds", "retries")}
 
     @property
     def thinking(self) -> str:

@@ -90,7 +90,8 @@ class StoredReplies:
             raise BotError(error)
         call = self._calls.get(index)  # also a reply that was not judged because a role failed
         if call is not None:
-            return Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
+            reply = Reply(call.text, call.reasoning, call.finish_reason, call.usage, cached=True)
+            return reply._replace(seconds=call.seconds, retries=call.retries)
         if index >= len(turns):
             raise NotStored("not played on", _NOT_PLAYED_ON)
         turn = turns[index]  # an imported dialogue has no calls, so no tokens

@@ -78,6 +78,10 @@ class Scenarios(NamedTuple):
     """A scenario as one line of a list."""
     text: Callable[[Any], str]
     """A scenario as text: what a user simulator reads, and its written lines."""
+    need: Callable[[Any], str] | None = None
+    """What the person wants, without the rest of the scenario; `None`: only the whole is known."""
+    short_sets: tuple[str, ...] = ()
+    """Sets of the short form, without written lines: the embedded user cannot play them."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True
@@ -209,6 +213,8 @@ class ExternalRanking(NamedTuple):
     """By model as the source names it; higher is better."""
     published: str = ""
     """Published agreement of the environment's scores with it, in words."""
+    aliases: Mapping[str, Sequence[str]] = {}
+    """Other names of its models, such as those of services and of released files."""
 
 
 class DemoRun(NamedTuple):

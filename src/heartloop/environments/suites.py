@@ -106,6 +106,10 @@ class Material(NamedTuple):
     people: Path | None = None
     labels: Path | None = None
     ratings: Path | None = None
+    published: bool = False
+    """Whether suites ask as the papers do where our own form differs from it."""
+    earlier: Mapping[str, Mapping[str, Answers]] = {}
+    """Answers by suite and judge of the suites before this one in the same command."""
 
     @property
     def models(self) -> list[str]:

@@ -281,15 +281,19 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             outcome, habits = await self._understood(messages, schema, sampling, habits)
             return outcome
 
-        reply, abandoned = await self._tried(attempt)
+        began = time.monotonic()
+        reply, abandoned, retries = await self._tried(attempt)
         self.dropped.update(name for name in habits.refused if getattr(sampling, name) is not None)
         if schema is not None and habits.format > 1:
             self.dropped["response_format"] += 1
-        return reply._replace(abandoned=abandoned)
+        return reply._replace(abandoned=abandoned, seconds=round(time.monotonic() - began, 1), retries=retries)
 
-    async def _tried(self, call: Callable[[], Awaitable[Answer | Trouble]], what: str = "chat completion") -> tuple[Answer, int]:
-        """The answer, and how many attempts before it the server may bill; raises where none is left or a retry cannot help."""
-        tries, timed_out, abandoned = 1, 0, 0
+    async def _tried(
+        self, call: Callable[[], Awaitable[Answer | Trouble]], what: str = "chat completion"
+    ) -> tuple[Answer, int, int]:
+        """The answer, how many attempts before it the server may bill, and how many there were; raises where none is left or a
+        retry cannot help."""
+        tries, timed_out, abandoned, retries = 1, 0, 0, 0
         while isinstance(outcome := await call(), Trouble):
             abandoned += outcome.abandoned
             timed_out += outcome.timed_out
@@ -301,10 +305,11 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                 # `from None`, outside of any handler: a chained traceback could print the request's headers
                 raise error from None
             self.retried[outcome.cause] += 1
+            retries += 1
             if not outcome.limited:  # else the gate waits
                 tries += 1
                 await asyncio.sleep(pause_before(tries) * self.factor)
-        return outcome, abandoned
+        return outcome, abandoned, retries
 
     async def ask_once(self, messages: Sequence[Message], sampling: Sampling, *, connect: float) -> Reply | Trouble:
         """One attempt without retries, and at most `connect` seconds to connect. It is not counted in `retried` and `dropped`."""

@@ -86,6 +86,54 @@ class Drawn(NamedTuple):
     """Ends of both axes in pixels and in values, for the script that shows the values of a point."""
 
 
+class Spoke(NamedTuple):
+    name: str
+    end: tuple[float, float]
+    label: tuple[float, float]
+    anchor: str
+
+
+class Radar(NamedTuple):
+    """A radar in pixels: rings are (radius, label), and the path of a series is closed if it has a point on each spoke."""
+
+    width: float
+    height: float
+    centre: tuple[float, float]
+    rings: list[tuple[float, str]]
+    spokes: list[Spoke]
+    series: list[DrawnSeries]
+
+
+def radar(chart: Chart, *, width: float = 460.0, height: float = 280.0) -> Radar:
+    names = list(dict.fromkeys(str(point.x) for one in chart.series for point in one.points))
+    low, high = _ends([point.y for one in chart.series for point in one.points], chart.low, chart.high, zero=True)
+    centre, radius = (width / 2, height / 2), height / 2 - 40.0
+    ways = [(math.sin(turn), -math.cos(turn)) for turn in (2.0 * math.pi * place / len(names) for place in range(len(names)))]
+
+    def at(place: int, away: float) -> tuple[float, float]:
+        return round(centre[0] + ways[place][0] * away, 1), round(centre[1] + ways[place][1] * away, 1)
+
+    def far(value: float) -> float:
+        return round(radius * (min(high, max(low, value)) - low) / (high - low), 1)
+
+    spokes = []
+    for place, name in enumerate(names):
+        across, up = ways[place]
+        x, y = at(place, radius + 11.0)
+        y += 4.0 * (1.0 + up) - (12.0 if up < -0.9 else 0.0)  # two lines of text, above the top spoke
+        anchor = "middle" if abs(across) < 0.2 else "start" if across > 0 else "end"
+        spokes.append(Spoke(name, at(place, radius), (x, round(y, 1)), anchor))
+    series = []
+    for number, one in enumerate(chart.series):
+        corners = [at(names.index(str(point.x)), far(point.y)) for point in one.points]
+        marks = [Mark(x, y, None, None, None, None, False) for x, y in corners]
+        path = f"{_path(corners)}Z" if len(corners) == len(names) else ""
+        colour = f"h{number % PALETTE}" if one.model is None else f"m{one.model}"
+        series.append(DrawnSeries(one.name, colour, marks, path, "", "", dashes_of(number), 0, 0.0, one.opacity))
+    ticks = [tick for tick in _ticks(low, high, 5) if tick > low]
+    return Radar(width, height, centre, [(far(tick), _label(tick, ticks)) for tick in ticks], spokes, series)
+
+
 def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn:
     points = [point for one in chart.series for point in (*one.points, *one.raw)]
     words = list(dict.fromkeys(str(p.x) for p in points if chart.form == "bars" or isinstance(p.x, str)))

@@ -182,6 +182,7 @@ class Page:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
         self.cautions = cautions(card)
+        self.runs = measurement.runs
         self.run_names = [run.path.resolve().name for run in measurement.runs]
         self.notes = list(card.notes)
         if len(measurement.runs) > 1:  # the card of one run has its own note

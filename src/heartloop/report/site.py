@@ -1,8 +1,8 @@
 """The report site: run directories in, one folder of static pages out, to be opened from disk.
 
 Nothing is fetched from elsewhere, and nothing a model wrote is put in as markup. Dialogues are a small list of all, and chunks
-with their texts. `fetch` does not work from disk, so each of these files is a script that calls one function with one JSON value;
-the texts are made printable, and the pages insert them as text.
+with their texts and, apart, with the prompts and answers of their calls. `fetch` does not work from disk, so each of these files
+is a script that calls one function with one JSON value; the texts are made printable, and the pages insert them as text.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from heartloop.evaluation.compare import Comparison
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, group_of, points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.reader.aspects import STRATEGIES
+from heartloop.report.calls import WITH_TEXTS, CallTexts, numbers_of, replays
 from heartloop.report.comparing import COMPARISON, FEW_MODELS, comparison_page, matrix_of, side_by_side, tab_labels
-from heartloop.report.drawing import MOST_LINES, PALETTE, drawn
+from heartloop.report.drawing import MOST_LINES, PALETTE, drawn, radar
+from heartloop.report.markdown import nodes_of
 from heartloop.report.page import Page
 from heartloop.report.provenance import PROCESS, provenance_of
 from heartloop.report.training import (
@@ -217,6 +219,7 @@ def templates() -> Environment:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.filters["digits"] = lambda value, places: f"{round(value, places) + 0.0:.{places}f}"
+    environment.filters["radar"] = radar
     environment.filters["drawn"] = lambda chart, width, height: drawn(chart, width=width, height=height)
     environment.filters["slug"] = lambda words: re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
     environment.filters["headed"] = lambda words: words[:1].upper() + words[1:]
@@ -252,7 +255,7 @@ def _remove_stale(out: Path, count: int, pages: Collection[str]) -> None:
 
 
 def _remove_data(folder: Path) -> None:
-    for stale in (folder / "list.js", folder / "panel.js", *folder.glob("dialogues-*.js")):
+    for stale in (folder / "list.js", folder / "panel.js", *folder.glob("dialogues-*.js"), *folder.glob("calls-*.js")):
         stale.unlink(missing_ok=True)
 
 
@@ -264,7 +267,13 @@ def _write_data(folder: Path, page: Page) -> None:
         _write_script(folder / "panel.js", "panel", clean(page.output.data))
     for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
         chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK], page.panel)}
-        _write_script(folder / f"dialogues-{number}.js", "chunk", chunk)
+        _write_script(folder / f"dialogues-{number}.js", "dialogues", chunk)
+    calls: dict[int, tuple[CallTexts, dict[int, Any]]] = {}
+    for number, played, replayed in replays(page.runs, page.dialogues[:WITH_TEXTS]):
+        texts, entries = calls.setdefault(number // CHUNK, (CallTexts(), {}))
+        entries[number % CHUNK] = texts.of(played, replayed)
+    for number, (texts, entries) in calls.items():
+        _write_script(folder / f"calls-{number}.js", "calls", {"number": number, "lines": [*texts.lines], "dialogues": entries})
 
 
 def _write_script(path: Path, kind: str, value: object) -> None:
@@ -301,6 +310,9 @@ def dialogue_list(page: Page) -> dict[str, Any]:
         "turns": page.turns,
         "scenarios": [_scenario(first[key], page.panel) for key in places],
         "rows": rows,
+        "run": " or ".join(printable(name) for name in page.run_names),
+        "withTexts": WITH_TEXTS,
+        "chunk": CHUNK,
         "thoughts": dict(page.panel.thoughts),
         "thoughtsTitle": page.panel.thoughts_title,
         "scale": {
@@ -319,6 +331,7 @@ def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> lis
             "turns": list(_turns(transcript, panel)),
             "failure": None if transcript.failure is None else clean(transcript.failure.model_dump()),
             "seed": transcript.seed,
+            "calls": numbers_of(transcript),
             "panel": clean(panel.dialogue(transcript)) if panel.dialogue else {},
         }
         for transcript in transcripts
@@ -356,6 +369,7 @@ def _turns(transcript: Transcript, panel: ReportPanel) -> Iterator[dict[str, Any
         yield {
             **{name: True for name, holds in marks.items() if holds},
             **{name: printable(text) for name, text in texts.items() if text is not None},
+            **({"nodes": nodes} if (nodes := nodes_of(turn.reply)) else {}),
             "state": {name: _short(value) for name, value in (turn.state or {}).items()},
             "change": {name: _short(value) for name, value in (turn.change or {}).items()},
             "thoughts": clean(view.thoughts),

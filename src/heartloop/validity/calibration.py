@@ -23,7 +23,7 @@ from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.calibration import calibrated_mean, labels_to_halve
 from heartloop.scoring.statistics import estimate, pearson_if_known
-from heartloop.validity.suites import how_to_read, rows_of, run_suite, verdict_of
+from heartloop.validity.suites import has_column, how_to_read, rows_of, run_suite, verdict_of
 
 _Floats = npt.NDArray[np.float64]
 _BINS = 5
@@ -70,6 +70,8 @@ def _lacks(material: Material) -> str | None:
     if len(material.users) > 1:  # a label names no user, and scores of two users are two measurements
         users = f"{len(material.users)} ({', '.join(material.users)})"
         return f"labels correct the scores of one user, these runs have {users}; validate each alone"
+    if any(has_column(material.labels, name) for name in ("direction", "winner")):
+        return "its labels are for suite raters"
     return None
 
 

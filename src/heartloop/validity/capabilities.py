@@ -2,8 +2,9 @@
 and 3).
 
 A judge places five capabilities on levels from 1 to 5. Agreement is the mean over pairs of judges of Pearson's r over models;
-published: 0.981, 0.943, 0.671, 0.778, 0.822. Departures: one question covers all five; our own rubric; a dialogue counts only
-if every judge placed it; a judge may say that a capability was not wanted, then the dialogue does not count for it.
+published: 0.981, 0.943, 0.671, 0.778, 0.822. With `--published` a judge reads each dialogue three times (Appendices H.2 and I.2).
+Departures: one question covers all five; our own rubric; a dialogue counts only if every judge placed it in every reading; a
+judge may say that a capability was not wanted, then the dialogue does not count for it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ from heartloop.validity.suites import (
     needs_judge,
     only_means,
     points_of,
+    reading_keys,
     recorded,
     rubric_questions,
     run_suite,
 )
 
 _LEVELS = 5
+READINGS = 3
+"""Readings of a dialogue by each judge with `--published` (RLVER, Tables 9 and 11)."""
 _STEP = re.compile(r"(?P<before>.*?(?:global_step|checkpoint|step)[-_])(?P<step>\d+)(?P<after>.*)")
 
 
@@ -91,7 +95,11 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
         for one in load_capabilities()
     }
     each = '{"why": "what in the talk shows it, in one sentence", "level": 1 to 5, or 0}'
-    return rubric_questions("capabilities", material, parts, each, _Placed)
+    return rubric_questions("capabilities", material, parts, each, _Placed, readings=_readings(material))
+
+
+def _readings(material: Material) -> int:
+    return READINGS if material.published else 1
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
@@ -99,15 +107,24 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     fields = [name.replace(" ", "_") for name in names]
     judging = {judge: given for judge, given in answers.items() if given}
     notes = [f"{judge} answered no question." for judge in answers if judge not in judging]
-    whole = [one for one in material.dialogues if judging and all(dialogue_key(one) in given for given in judging.values())]
+    keys = {dialogue_key(one): reading_keys(one, _readings(material)) for one in material.dialogues}
+    whole = [
+        one
+        for one in material.dialogues
+        if judging and all(given.keys() >= set(keys[dialogue_key(one)]) for given in judging.values())
+    ]
     if not whole:
         notes.append("No dialogue was placed by every judge, so there is no result.")
         return Result({}, notes, Table("Nothing answered", (), ()), ())
-    levels_j_d_c = np.array(
-        [[[given[dialogue_key(one)][field]["level"] for field in fields] for one in whole] for given in judging.values()],
+    levels_j_d_r_c = np.array(
+        [
+            [[[given[key][field]["level"] for field in fields] for key in keys[dialogue_key(one)]] for one in whole]
+            for given in judging.values()
+        ],
         dtype=float,
     )
-    wanted_d_c = levels_j_d_c.min(axis=0) > 0
+    wanted_d_c = levels_j_d_r_c.min(axis=(0, 2)) > 0
+    levels_j_d_c = levels_j_d_r_c.mean(axis=2)
     mean_d_c = levels_j_d_c.mean(axis=0)
     rows: list[Row] = []
     by_judge: dict[str, dict[str, list[float | None]]] = {judge: {} for judge in judging}
@@ -172,6 +189,7 @@ def _page(
     page: list[Block] = [
         Table("Capabilities", columns, tuple(rows), help="1 to 5, mean over judges and dialogues."),
         Chart("Capabilities by model", "bars", bars, "capability", "level", 0.0, float(_LEVELS)),
+        Chart("Capabilities as a radar", "radar", bars, "capability", "level", 1.0, float(_LEVELS)),
     ]
     cells = {row.head: row.cells for row in rows}
     for training, steps in checkpoints(list(cells)).items():

@@ -1,8 +1,10 @@
-"""Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy (SAGE, Appendix G).
+"""Suite `coordinate`: the social-cognition coordinate, structured to creative and solution to empathy (SAGE, Appendices C and G).
 
-A judge is asked why the 10 best and the 10 worst dialogues of a model went so, then for one profile of the model from these
-reasons, then three times to place it on x from structured (-1) to creative (+1) and y from solution (-1) to empathy (+1).
-Departures: best and worst replace successes and failures; each model is placed alone; shares of strategies are not shown.
+A judge is asked why 10 successes and 10 failures of a model went so, drawn at random and in turn from emotional and rational
+intentions, then for one profile of the model from these reasons, then three times to place all models, from their profiles and
+their shares of strategies, on x from structured (-1) to creative (+1) and y from solution (-1) to empathy (+1). Departures:
+where a kind has too few successes or failures, its best or worst dialogues follow; the judge reads numbers in place of names;
+strategies are labelled by the first judge of suite `strategies` in the same command, else by the embedded reader.
 """
 
 from __future__ import annotations
@@ -13,14 +15,17 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from heartloop.core.blocks import Block, Chart, Column, Point, Row, Series, Table, Text
 from heartloop.core.dialogue import Transcript
 from heartloop.core.prompts import load_prompt
 from heartloop.core.text import amount
+from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.evaluation.scores import group_of
+from heartloop.reader.aspects import STRATEGIES
+from heartloop.validity.strategies import LABELS, labels_by_judge, labels_by_reader, shares
 from heartloop.validity.suites import dialogue_key, needs_judge, question, run_suite, spoken, titled
 
 EACH = 10
@@ -46,18 +51,23 @@ class _Place(BaseModel, extra="forbid"):
     y: Annotated[float, Field(ge=-1, le=1)]
 
 
-def best_and_worst(dialogues: Sequence[Transcript], each: int = EACH) -> tuple[list[Transcript], list[Transcript]]:
-    """The best and the worst dialogues of one model, in turn from each group; no dialogue is both.
+def successes_and_failures(material: Material, model: str, each: int = EACH) -> tuple[list[Transcript], list[Transcript]]:
+    """Dialogues of a model that went well, and that did not, in turn from each kind of scenario; no dialogue is both.
 
-    A group gives at most half of its dialogues to either side; if no group has two, groups do not count.
+    A kind gives at most half of its dialogues to either side; if no kind has two, kinds do not count.
     """
-    ordered = sorted(dialogues, key=lambda one: (-(one.score or 0.0), one.key))
-    groups: dict[str, list[Transcript]] = defaultdict(list)
+    scale, known = material.spec.scale, material.spec.report.group_kinds
+
+    def order(one: Transcript) -> tuple[float, float]:
+        return -min(scale.success_at, max(scale.failure_below, material.points(one))), chance("coordinate", *one.key)
+
+    kinds: dict[str, list[Transcript]] = defaultdict(list)
+    ordered = sorted((one for one in material.dialogues if one.model == model), key=order)
     for one in ordered:
-        groups[group_of(one)].append(one)
-    if not any(len(mine) > 1 for mine in groups.values()):
-        groups = {"": ordered}
-    halves = [(mine[: len(mine) // 2], mine[::-1][: len(mine) // 2]) for _, mine in sorted(groups.items())]
+        kinds[known.get(group_of(one), group_of(one))].append(one)
+    if not any(len(mine) > 1 for mine in kinds.values()):
+        kinds = {"": ordered}
+    halves = [(mine[: len(mine) // 2], mine[::-1][: len(mine) // 2]) for _, mine in sorted(kinds.items())]
 
     def in_turn(sides: Sequence[Sequence[Transcript]]) -> list[Transcript]:
         return [one for row in zip_longest(*sides) for one in row if one is not None][:each]
@@ -70,18 +80,38 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
     asked: list[Question] = []
     for model in material.models:
         notes: list[str] = []
-        sides = best_and_worst([one for one in material.dialogues if one.model == model])
+        sides = successes_and_failures(material, model)
         for outcome, one in [(word, one) for word, side in zip(("better", "worse"), sides, strict=True) for one in side]:
             asked.append(question(key := f"reason|{dialogue_key(one)}", reason.fill(outcome=outcome, text=spoken(one)), _Reason))
             if key in answers:
                 notes.append(f"- Went {outcome}: {answers[key]['reason']}")
-        if not notes or len(notes) < ENOUGH * sum(map(len, sides)):
-            continue
-        asked.append(question(key := f"profile|{model}", profile.fill(reasons="\n".join(notes)), _Profile))
-        if key in answers:
-            placing = place.fill(profile="\n".join(_paragraphs(answers[key])))
-            asked += [question(f"place|{model}|{repeat}", placing, _Place, repeat=repeat) for repeat in range(REPEATS)]
+        if notes and len(notes) >= ENOUGH * sum(map(len, sides)):
+            asked.append(question(f"profile|{model}", profile.fill(reasons="\n".join(notes)), _Profile))
+    if models := _profiled(material, answers):
+        used = _strategies(material, models)
+        texts = [[f"ASSISTANT {n}", *_paragraphs(answers[f"profile|{m}"]), used[m]] for n, m in enumerate(models, start=1)]
+        fields: dict[str, Any] = {f"assistant_{n}": (_Place, ...) for n in range(1, len(models) + 1)}
+        form = create_model("Places", __config__=ConfigDict(extra="forbid"), **fields)
+        placing = place.fill(assistants="\n\n".join(map("\n".join, texts)), number=str(len(models)))
+        asked += [question(f"place|{len(models)}|{repeat}", placing, form, repeat=repeat) for repeat in range(REPEATS)]
     return asked
+
+
+def _profiled(material: Material, answers: Answers) -> list[str]:
+    return [model for model in material.models if f"profile|{model}" in answers]
+
+
+def _strategies(material: Material, models: Sequence[str]) -> dict[str, str]:
+    """The shares of strategies of each model, in words."""
+    labelled = (labels_by_judge(material.dialogues, given) for given in material.earlier.get("strategies", {}).values())
+    labels = next(filter(None, labelled), None) or labels_by_reader(material.dialogues)
+    words = {}
+    for model in models:
+        used = shares([one for one in material.dialogues if one.model == model], labels)
+        most = sorted(((cell.mean, name) for name, cell in used.items() if name in STRATEGIES and cell), reverse=True)
+        listed = ", ".join(f"{LABELS[name].lower()} {share:.0f} %" for share, name in most if share >= 0.5)
+        words[model] = f"Share of its replies that use a strategy: {listed or 'not known'}."
+    return words
 
 
 def _paragraphs(profile: Mapping[str, Any]) -> list[str]:
@@ -90,7 +120,7 @@ def _paragraphs(profile: Mapping[str, Any]) -> list[str]:
 
 def _lacks(material: Material) -> str | None:
     if len(material.dialogues) == len(material.models):
-        return "it compares the best and the worst dialogues of a model, and no model has two"
+        return "it compares successes and failures of a model, and no model has two dialogues"
     return needs_judge(material)
 
 
@@ -102,8 +132,11 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     verdicts: list[str] = []
     for judge, given in answers.items():
         placed: dict[str, dict[str, Any]] = {}
+        models = _profiled(material, given)
+        answered = [given[key] for repeat in range(REPEATS) if (key := f"place|{len(models)}|{repeat}") in given]
         for model in material.models:
-            places = [given[key] for repeat in range(REPEATS) if (key := f"place|{model}|{repeat}") in given]
+            number = models.index(model) + 1 if model in models else 0
+            places = [one[f"assistant_{number}"] for one in answered if number]
             if places:
                 xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
                 spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))

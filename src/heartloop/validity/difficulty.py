@@ -1,7 +1,8 @@
 """Suite `difficulty`: how hard is each user simulator to please, and how openly does it speak (RLVER, Appendix D.2, Table 3)?
 
 Acceptance is the share of replies after which the score rises, on the same contexts: the same reply after the same messages, as a
-run and its `heartloop rejudge` have them. Expression is a judge's mark from 0 to 10. Departures: the change is that of the score;
+run and its `heartloop rejudge` have them. Expression is a judge's mark from 0 to 10, which reads the person's need (of an
+environment without a need of its own, the scenario), thoughts and message. Departures: the change is that of the score;
 in a rejudged run each judge keeps its own state; the paper does not say how many contexts it took.
 """
 
@@ -83,11 +84,12 @@ def _questions(material: Material, answers: Answers) -> list[Question]:
     if needs_judge(material) is not None:
         return []
     prompt = load_prompt("heartloop.validity", "expression")
+    need_of = material.spec.scenarios.need or material.spec.scenarios.text
     asked = []
     for user in material.users:
         for key, dialogue, turn in _messages(material, user):
             text = prompt.fill(
-                needs=material.spec.scenarios.text(material.scenarios[dialogue.scenario]),
+                needs=need_of(material.scenarios[dialogue.scenario]),
                 thoughts=thoughts_of(material.spec, turn),
                 message=turn.message or "",
             )

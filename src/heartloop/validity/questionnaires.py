@@ -3,7 +3,8 @@
 A judge fills in a questionnaire as the user, three times: from the thoughts alone (`blri`: 12 statements in four dimensions, 0
 to 100), or from the dialogue alone (`utterance`: 15 statements in three dimensions, 1 to 5). Published over ten models: Pearson
 0.818 and 0.788. Departures: agreement is a number from 1 to 6 in both (the paper's `blri` has labels A to F); our own
-statements; `blri` uses all thoughts of the user simulator, but none that tells a number.
+statements; `blri` reads none of the user simulator's thoughts that tells a number, and all others, or with `--published` only
+activity and feeling, as Appendix F has it.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ REPEATS = 3
 _PUBLISHED = {"blri": 0.818, "utterance": 0.788}
 _TITLES = {"blri": "Thoughts and score", "utterance": "Words and score"}
 _LEVELS = 6
+_FIELDS = ("activity", "feeling")
+"""The thoughts that `blri` reads in the paper (Appendix F: Activity and Analyze), where the user simulator has them."""
 
 
 class Questionnaire(NamedTuple):
@@ -94,8 +97,15 @@ def _form(number: int) -> type[BaseModel]:
 def _text(name: str, material: Material, dialogue: Transcript) -> str:
     if name == "utterance":
         return spoken(dialogue)
-    thoughts = (thoughts_of(material.spec, turn) for turn in dialogue.turns)
+    only = _FIELDS if material.published else ()
+    thoughts = (thoughts_of(material.spec, turn, only=only) for turn in dialogue.turns)
     return "\n".join(f"After reply {number}: {text}" for number, text in enumerate(thoughts, start=1) if text)
+
+
+def _keys(name: str, material: Material, dialogue: Transcript) -> list[str]:
+    """The published form of `blri` reads another text, so its answers have keys of their own."""
+    form = "|published" if name == "blri" and material.published else ""
+    return [f"{dialogue_key(dialogue)}|{n}{form}" for n in range(REPEATS)]
 
 
 def _questions(name: str, material: Material, answers: Answers) -> list[Question]:
@@ -107,7 +117,7 @@ def _questions(name: str, material: Material, answers: Answers) -> list[Question
     for dialogue in material.dialogues:
         if text := _text(name, material, dialogue):
             content = prompt.fill(text=text, items=listed, number=str(len(items)))
-            asked += [question(f"{dialogue_key(dialogue)}|{n}", content, form, repeat=n) for n in range(REPEATS)]
+            asked += [question(key, content, form, repeat=n) for n, key in enumerate(_keys(name, material, dialogue))]
     return asked
 
 
@@ -122,7 +132,7 @@ def _rated(name: str, material: Material, answers: Answers) -> list[tuple[Transc
     questionnaire = load_questionnaire(name)
     rated: list[tuple[Transcript, list[float]]] = []
     for dialogue in material.dialogues:
-        given = [answers[key] for repeat in range(REPEATS) if (key := f"{dialogue_key(dialogue)}|{repeat}") in answers]
+        given = [answers[key] for key in _keys(name, material, dialogue) if key in answers]
         if given:
             each = [dimension_scores(questionnaire, [item["agreement"] for item in one["answers"]]) for one in given]
             dimensions = [fmean(one[part] for one in each) for part in questionnaire.parts]

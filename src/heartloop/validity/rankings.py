@@ -1,4 +1,4 @@
-"""Suite `rankings`: do user simulators order models alike, and does one favour its own model (SAGE, Table 1; EIBench, Table 5)?
+"""Suite `rankings`: do user simulators order models alike, and does one favour its own (SAGE, Tables 1 and 2; EIBench, Table 5)?
 
 Models are compared on the scenarios that both users scored, without a model that plays the user itself (as in EIBench). Its
 self-preference is how much larger its lead over the other models is by its own judgement than by that of the other users.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,22 @@ def scores_of(material: Material) -> pandas.DataFrame:
     frame = pandas.DataFrame(rows, columns=["model", "scenario", "user", "points"])
     means = frame.groupby(["model", "scenario", "user"], sort=False)["points"].mean()
     return means.unstack("user")[material.users]
+
+
+_LEVELS = (("", 1), (", tokens", 0))
+
+
+def _levels(material: Material) -> tuple[list[Row], bool]:
+    """Mean score and mean completion tokens of each model with each user (SAGE, Figures 6, 8); whether tokens are estimated."""
+    rows: list[Row] = []
+    for place, model in enumerate(material.models):
+        cells: list[float | None] = []
+        for user in material.users:
+            mine = [one for one in material.dialogues if (one.model, one.user) == (model, user)]
+            tokens = [one.usage["policy"].completion_tokens for one in mine if "policy" in one.usage]
+            cells += [fmean(each) if each else None for each in (list(map(material.points, mine)), tokens)]
+        rows.append(Row(model, tuple(cells), place))
+    return rows, any(one.usage["policy"].estimated for one in material.dialogues if "policy" in one.usage)
 
 
 def rank_p(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -139,11 +156,12 @@ def _external(material: Material) -> dict[str, ExternalRanking]:
     return rankings
 
 
-def _matched(models: Sequence[str], ratings: Mapping[str, float]) -> dict[str, float]:
+def _matched(models: Sequence[str], ranking: ExternalRanking) -> dict[str, float]:
     """Ratings by our model names; a model that several rated names or several of ours mean is left out."""
-    pairs = [(model, name) for model in models for name in ratings if same_name(model, name)]
+    names = {name: (name, *ranking.aliases.get(name, ())) for name in ranking.ratings}
+    pairs = [(model, name) for model in models for name in names if any(same_name(model, other) for other in names[name])]
     ours, theirs = [model for model, _ in pairs], [name for _, name in pairs]
-    return {model: ratings[name] for model, name in pairs if ours.count(model) == theirs.count(name) == 1}
+    return {model: ranking.ratings[name] for model, name in pairs if ours.count(model) == theirs.count(name) == 1}
 
 
 def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
@@ -171,13 +189,17 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     for title, ranking in _external(material).items():
         for user in users:
             means = _without_own(scores[[user]].dropna(), user).groupby("model", sort=False).mean()
-            ratings = _matched(list(means.index), ranking.ratings)
+            ratings = _matched(list(means.index), ranking)
             rho = _rho(means.assign(rating=ratings))
             if rho.n >= _FEWEST or (material.ratings and title == material.ratings.name):
                 external.append(Row(f"{title}, {user}", (str(rho), ", ".join(ratings) or "none")))
                 record["external"][f"{title} | {user}"] = {**rho._asdict(), "models": list(ratings)}
         if ranking.published and any(row.head.startswith(title) for row in external):
             notes.append(f"{title}: published {ranking.published}.")
+    levels, estimated = _levels(material)
+    if estimated:
+        notes.append("Token counts are estimates from the text, where no endpoint counted.")
+    record["levels"] = {row.head: row.cells for row in levels}
     tables = [
         Table(
             "Agreement of rankings", (Column("Spearman's rho"), Column("with own models")), tuple(agreement), corner="Users",
@@ -193,7 +215,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         ),
         Table(
             "External rankings", (Column("Spearman's rho"), Column("Models")), tuple(external), corner="Ranking and user",
-            help="Over the models whose names match, apart from service, case and punctuation.",
+            help="Over the models whose names, or other names of the same model, match apart from service, case and punctuation.",
         ),
     ]  # fmt: skip
     page = [table for table in tables if table.rows]
@@ -201,6 +223,9 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         notes.insert(0, f"{amount(len(users), 'user')}, {amount(len(material.models), 'model')}. A rho of few models moves much.")
     if not page:
         raise InputError("no two users scored the same models, and no external ranking has three of them")
+    names = tuple(Column(f"{user}{what}", digits) for user in users for what, digits in _LEVELS)
+    about = "Mean score, and mean completion tokens of the model in a dialogue, with each user."
+    page.append(Table("Score and tokens by user", names, tuple(levels), help=about))
     verdict = " ".join(f"{row.head} rank the models with Spearman's rho {row.cells[0]}." for row in agreement)
     cells = (f"{cell.mean:+.1f}" if isinstance(cell := row.cells[0], Estimate) else cell for row in page[0].rows)
     rows = tuple(row._replace(cells=(cell,)) for row, cell in zip(page[0].rows, cells, strict=True))
@@ -208,7 +233,7 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
 
 
 def _lacks(material: Material) -> str | None:
-    known = any(len(_matched(material.models, one.ratings)) >= _FEWEST for one in _external(material).values())
+    known = any(len(_matched(material.models, one)) >= _FEWEST for one in _external(material).values())
     if len(material.users) < 2 and not known and material.ratings is None:
         return "it compares users, or with an external ranking; pass runs with two user simulators, or --ratings FILE"
     return None

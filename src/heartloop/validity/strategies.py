@@ -1,9 +1,10 @@
 """Suite `strategies`: with which of 24 support strategies do models reply, by the embedded reader and by judges (SAGE, Table 4)?
 
-A judge reads one reply with the message before it, splits it into passages and labels each with any number of strategies.
-Agreement of every two labellers is F1 and Krippendorff's alpha over the replies that both labelled. Departures: the reader reads
-the words of the dialogue alone, without what a scenario tells about the person, so that runs of all environments are read alike;
-it names at most three strategies a reply, and none in a hostile one; silent replies are left out.
+A judge reads one reply with the message before it, splits it into passages and labels each in four steps with any number of
+strategies; the exclusions of Appendix G hold (`allowed`). Agreement of every two labellers is F1 and Krippendorff's alpha over
+the replies that both labelled. Departures: the reader reads the words of the dialogue alone, without what a scenario tells about
+the person, so that runs of all environments are read alike; it names at most three strategies a reply, and none in a hostile
+one; silent replies are left out; the examples of strategies and the worked one are ours.
 """
 
 from __future__ import annotations
@@ -60,8 +61,14 @@ class _Reply(NamedTuple):
     text: str
 
 
+_Step = Annotated[str, Field(max_length=300)]
+
+
 class _Passage(BaseModel, extra="forbid"):
     begins: Annotated[str, Field(max_length=120)]
+    says: _Step
+    how: _Step
+    groups: _Step
     strategies: Annotated[list[Literal[tuple(STRATEGIES)]], Field(max_length=_MOST_LABELS)]  # type: ignore[valid-type]
 
 
@@ -94,6 +101,17 @@ def _is_read(dialogue: Transcript) -> bool:
     return not lacks_english(" ".join(map(said, dialogue.turns)))
 
 
+def allowed(strategies: Iterable[str]) -> list[str]:
+    """The labels of a passage without those that a deeper empathy excludes.
+
+    >>> allowed(["B-1", "B-2", "A-1"]), allowed(["B-1", "B-2", "B-3"])
+    (['B-2', 'A-1'], ['B-3'])
+    """
+    excluded = {"B-3": ("B-1", "B-2"), "B-2": ("B-1",)}
+    labels = list(strategies)
+    return [label for label in labels if not any(label in excluded.get(other, ()) for other in labels)]
+
+
 def _with_groups(strategies: Iterable[str]) -> frozenset[str]:
     return frozenset(key for name in strategies for key in (name, STRATEGIES[name].group))
 
@@ -119,7 +137,7 @@ def labels_by_reader(dialogues: Sequence[Transcript]) -> dict[str, frozenset[str
 def labels_by_judge(dialogues: Sequence[Transcript], answers: Answers) -> dict[str, frozenset[str]]:
     """What a judge labelled; a reply has the strategies of all its passages."""
     return {
-        one.key: _with_groups(name for part in answers[one.key]["passages"] for name in part["strategies"])
+        one.key: _with_groups(name for part in answers[one.key]["passages"] for name in allowed(part["strategies"]))
         for one in _replies(dialogues)
         if one.key in answers
     }

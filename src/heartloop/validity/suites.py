@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ GENERIC: Mapping[str, Lazy] = {
     "probes": "heartloop.validity.probes:PROBES",
     "noise": "heartloop.validity.noise:NOISE",
     "calibration": "heartloop.validity.calibration:CALIBRATION",
+    "raters": "heartloop.validity.raters:RATERS",
     "simulator": "heartloop.validity.simulators:SIMULATOR",
     "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
     "rankings": "heartloop.validity.rankings:RANKINGS",
@@ -85,6 +87,7 @@ def material_of(
     people: Path | None = None,
     labels: Path | None = None,
     ratings: Path | None = None,
+    published: bool = False,
 ) -> Material:
     """The scored dialogues of runs, and their scenarios as far as these are found.
 
@@ -107,7 +110,7 @@ def material_of(
         raise InputError(f"{' and '.join(map(str, runs))} has no scored dialogue; expected a finished run")
     ids = {dialogue.scenario for dialogue in dialogues}
     known = {name: one for name, one in found.items() if name in ids}
-    return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings)
+    return Material(spec, tuple(dialogues), known, tuple(judges), people, labels, ratings, published)
 
 
 def run_suite(name: str, result: Callable[[Material, Mapping[str, Answers]], Result], **parts: Any) -> RunSuite:
@@ -154,6 +157,11 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
         yield f"{path}, line {number}", cells
 
 
+def has_column(path: Path, column: str) -> bool:
+    """Whether the first row of a file has a column; labels of several kinds are given by one option."""
+    return path.is_file() and any(column in row for _, row in islice(rows_of(path, (), "rows"), 1))
+
+
 def means(
     numbers: Iterable[tuple[str, Sequence[float]]], within: tuple[float, float] | None = None
 ) -> tuple[Estimate | None, ...]:
@@ -174,9 +182,9 @@ def model_rows(material: Material, numbers: Sequence[tuple[Transcript, Sequence[
 
 
 def only_means(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Rows for the terminal: the mean of each estimate alone."""
+    """Rows for the terminal: of each estimate the mean alone."""
     return tuple(
-        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else None for cell in row.cells)) for row in rows
+        row._replace(cells=tuple(cell.mean if isinstance(cell, Estimate) else cell for cell in row.cells)) for row in rows
     )
 
 
@@ -208,6 +216,11 @@ def titled(title: str, judge: str, answers: Mapping[str, Any]) -> str:
 def dialogue_key(dialogue: Transcript) -> str:
     """A dialogue's key as one word of a question's key, `model|scenario|repeat|user`: runs of several users share the rest."""
     return "|".join(map(str, (*dialogue.key, dialogue.user)))
+
+
+def reading_keys(dialogue: Transcript, readings: int) -> list[str]:
+    """The keys of the questions of several readings: the first is the dialogue's own."""
+    return [dialogue_key(dialogue) + (f"|{repeat}" if repeat else "") for repeat in range(readings)]
 
 
 def fingerprint_of(*parts: Any) -> str:
@@ -263,13 +276,15 @@ def said(turn: Turn) -> str:
     return list(sections.values())[-1] or _NOT_SAID.sub("", turn.reply)
 
 
-def thoughts_of(spec: EnvironmentSpec, turn: Turn) -> str:
+def thoughts_of(spec: EnvironmentSpec, turn: Turn, *, only: Sequence[str] = ()) -> str:
     """The user simulator's own thoughts, without those that tell a number of its state; empty if another role judges.
 
-    What the transcript calls thoughts is then the judges' verdict, with the score.
+    What the transcript calls thoughts is then the judges' verdict, with the score. `only`: fields to read, where a turn has one.
     """
-    own = "user" in spec.role_names and "judge" not in spec.role_names
-    return " ".join(text.strip() for text in turn.thoughts.values() if own and text.strip() and not _NUMBERS.search(text))
+    if "user" not in spec.role_names or "judge" in spec.role_names:
+        return ""
+    chosen = [text for name, text in turn.thoughts.items() if name in only] or turn.thoughts.values()
+    return " ".join(text.strip() for text in chosen if text.strip() and not _NUMBERS.search(text))
 
 
 def spoken(dialogue: Transcript) -> str:
@@ -281,7 +296,7 @@ def spoken(dialogue: Transcript) -> str:
 
 
 def rubric_questions(
-    name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel]
+    name: str, material: Material, parts: Mapping[str, Sequence[str]], each: str, mark: type[BaseModel], *, readings: int = 1
 ) -> list[Question]:
     """A question on every part of a rubric for each dialogue; `name` is that of the suite and of its prompt.
 
@@ -293,6 +308,7 @@ def rubric_questions(
     answer = create_model(name.capitalize(), __config__=ConfigDict(extra="forbid"), **fields)
     prompt = load_prompt("heartloop.validity", name)
     return [
-        question(dialogue_key(one), prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{form}}}"), answer)
+        question(key, prompt.fill(text=spoken(one), rubric=rubric, form=f"{{{form}}}"), answer, repeat=repeat)
         for one in material.dialogues
+        for repeat, key in enumerate(reading_keys(one, readings))
     ]

@@ -260,6 +260,7 @@ SCENARIOS = Scenarios(
     owns=_owns,
     line=line_of,
     text=text_of,
+    need=lambda s: text_of(s) if isinstance(s, EIBenchReleasedScenario) else s.user.goal,
     problems=problems_of,
     written=lambda s: not isinstance(s, EIBenchReleasedScenario),
     identity=lambda s: (s.user.name, s.user.role),

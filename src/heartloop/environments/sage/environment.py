@@ -29,6 +29,8 @@ VARIANTS = ("vanilla", "challenging", "hard")
 FORMS = ("plain", "think", "direct")
 """Forms of the policy prompt: SAGE's, and RLVER's two training templates (App. A.5; our wording)."""
 
+OPENING = load_prompt(__package__, "open_turn")
+
 MAX_TURNS = 10
 """Maximum number of policy replies in a dialogue (SAGE released logs)."""
 
@@ -118,6 +120,9 @@ class SageUser(Player, Protocol):
 
     async def speak(self, view: SageView, feeling: Feeling, log: CallLog) -> Speech: ...
 
+    async def open(self, view: SageView, log: CallLog) -> str:
+        """The first message of a scenario without one; the same in every dialogue as far as the model allows."""
+
 
 class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
     name = "sage"
@@ -138,7 +143,8 @@ class Sage(BaseEnvironment[AnySageScenario, SageUser, SageOptions]):
         if self.options.leaves_at is not None:
             facts["leaves_at"] = f"{self.options.leaves_at:g}"
         players = self.user.describe(self.options.variant)
-        return self.described(scenario_id, players, facts=facts, prompts={self.policy.name: self.policy.hash})
+        prompts = [self.policy, *([] if scenario.first_message else [OPENING])]
+        return self.described(scenario_id, players, facts=facts, prompts={prompt.name: prompt.hash for prompt in prompts})
 
 
 class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
@@ -154,8 +160,9 @@ class SageEpisode(LoggedEpisode[Sage, AnySageScenario]):
         return self._environment.policy.text
 
     async def open(self) -> str:
-        self._messages.append(self._scenario.first_message)
-        return self._scenario.first_message
+        message = self._scenario.first_message
+        self._messages.append(message or await answered("user", self._environment.user.open(self._view(), self._log)))
+        return self._messages[0]
 
     async def step(self, reply: str) -> UserTurn:
         sage = self._environment

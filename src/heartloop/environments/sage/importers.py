@@ -2,12 +2,13 @@
 
 The final emotion of a log is its own `emo_point`; a disagreement with the last turn is counted. The log has no stop reason: it
 follows from that emotion (100, below 10), a farewell in the last message, an unjudged last reply or the tenth one (turn limit);
-any other end is counted as unclear and shown as the turn limit. An emotion outside [0, 100] is clipped and counted (RLVER Table
-1: "clipped at 100").
+any other end is counted as unclear and shown as the turn limit. It has no token counts either: those of the replies are estimated
+from their text, without thinking. An emotion outside [0, 100] is clipped and counted (RLVER Table 1: "clipped at 100").
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from heartloop.core.dialogue import StopReason, Transcript, Turn
+from heartloop.core.chat import estimate_tokens
+from heartloop.core.dialogue import StopReason, Transcript, Turn, Usage
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.importing import Imported, Importer, Record, records
 from heartloop.environments.sage.environment import MAX_TURNS, says_goodbye
@@ -49,7 +51,7 @@ def read_profiles(source: Path) -> Imported:
         seen[profile.id] = record.number
         scenarios.append(SageReleasedScenario(form=FORM, source=source.name, record=profile))
     silent = sum(not scenario.first_message for scenario in scenarios)
-    without = f"{silent} of them have no first message and cannot be played until record.first_talk has one."
+    without = f"{silent} of them have no first message (record.first_talk); a model as user simulator writes it in each dialogue."
     return Imported(scenarios=scenarios, notes=[without] if silent else [])
 
 
@@ -186,8 +188,17 @@ def _transcript(log: ReleasedLog, record: Record, model: str, simulator: str, re
         stop=stop,
         score=final,
         rewards=tuple(map(float, turn_rewards(emotions))),
+        usage={"policy": Usage(completion_tokens=sum(_tokens(turn.reply) for turn in turns), estimated=True)},
         counts={**{name: counts[name] for name in COUNTED if counts[name]}, "silences": sum(turn.silent for turn in turns)},
     )
+
+
+_WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
+
+
+def _tokens(text: str) -> int:
+    """Estimated tokens: 0.6 a Chinese character, as DeepSeek's documentation has it, and the usual estimate of the rest."""
+    return estimate_tokens(_WIDE.sub("", text)) + math.ceil(0.6 * len(_WIDE.findall(text)))
 
 
 def _turn(index: int, reply: str, answer: _Message | None, emotions: Sequence[float], counts: Counter[str]) -> Turn:

@@ -6,6 +6,7 @@ from typing import Any
 
 from heartloop.core.blocks import Column, Published, PublishedTable, Row, ScenarioView
 from heartloop.core.dialogue import Transcript
+from heartloop.core.system import packaged_table
 from heartloop.environments.report import panel_of, published, results_of
 from heartloop.environments.sage.scenario import INTENTIONS
 from heartloop.environments.spec import ExternalRanking
@@ -55,9 +56,9 @@ PANEL = panel_of(
 
 
 def arena() -> ExternalRanking:
-    """Scores in Chatbot Arena, as SAGE prints them (Figure 1a)."""
-    rows: Any = published(__package__, "sage_figure01a_leaderboard_vs_arena")
+    """Scores in Chatbot Arena, as SAGE prints them (Table 2); Figure 1a has 11 of the 18."""
+    rows: Any = published(__package__, "sage_table02_leaderboard")
     ratings = {row["model"]: float(row["arena_score"]) for row in rows}
-    scores = {row["model"]: float(row["sentient_score"]) for row in rows}
-    rho = spearman(ratings, scores)
-    return ExternalRanking(ratings, f"{rho:.2f} over these {len(ratings)} models, by the rows of Figure 1a")
+    rho = spearman(ratings, {row["model"]: row["sentient_score"] for row in rows})
+    aliases = packaged_table(__package__, "report.toml")["arena"]
+    return ExternalRanking(ratings, f"{rho:.2f} over these {len(ratings)} models, by the rows of Table 2", aliases)

@@ -56,7 +56,8 @@ INTENTIONS = {key: Intention(key, *(row[name] for name in Intention._fields[1:])
 
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
-SETS = ("support", "chat")
+SETS = ("support", "chat", "support-training")
+"""The last is for training alone: 200 of the short form, with the spread of RLVER Table 4 over intentions."""
 
 
 class BriefPersona(Part):
@@ -370,7 +371,7 @@ class SageReleasedScenario(BaseModel):
 
     @property
     def first_message(self) -> str:
-        """The user's first message; empty in a training profile, which cannot be played."""
+        """The user's first message; empty in a training profile: the user simulator writes it."""
         return self.record.first_talk or ""
 
     @property
@@ -470,11 +471,13 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=SETS,
+    short_sets=SETS[2:],
     template=__package__,
     load=load_set,
     owns=_owns,
     line=lambda s: f"{s.id:24} {s.intention:11} {s.person}: {s.theme} [{' '.join(s.tags)}]",
     text=_text,
+    need=lambda s: f"USER {s.intention_text}.",
     problems=problems_of,
     written=lambda s: not isinstance(s, SageReleasedScenario),
     identity=lambda s: (s.persona.name, s.persona.occupation),

@@ -35,7 +35,7 @@ def rescored(transcript: Transcript, options: SageOptions) -> Transcript:
     if preset == "corrected" and transcript.counts.get("clamped changes"):
         why = "a change outside ±10 was clamped under preset released; corrected would have re-asked"
         return unscored(transcript, preset, "change clamped", why)
-    scenario = SimpleNamespace(id=transcript.scenario, first_message=transcript.opening)
+    scenario = SimpleNamespace(id=transcript.scenario, first_message="")
     leaves_at = transcript.facts.get("leaves_at")
     given = {**options.model_dump(), "leaves_at": None if leaves_at is None else float(leaves_at)}
     sage = Sage([scenario], StoredPerson(transcript), **given)  # type: ignore[list-item]
@@ -53,6 +53,10 @@ def out_of_range(transcript: Transcript) -> bool:
 class StoredPerson(StandIn[SageUser]):
     def describe(self, variant: str = VARIANTS[0]) -> Mapping[str, Any]:
         return self._judge.describe(variant)
+
+    async def open(self, view: SageView, log: CallLog) -> str:
+        self.repeat_calls(log, "open", 0)
+        return self._played.opening or ""
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
         if self.judges(view.turn):

@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field
 
 from heartloop.core.dialogue import Message
-from heartloop.core.errors import InputError
 from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
@@ -36,7 +35,7 @@ from heartloop.environments.reading import (
     unsaid,
     verdict,
 )
-from heartloop.environments.sage.environment import VARIANTS, Feeling, SageView, Speech
+from heartloop.environments.sage.environment import OPENING, VARIANTS, Feeling, SageView, Speech
 from heartloop.environments.sage.scenario import (
     AnySageScenario,
     SageBeat,
@@ -110,12 +109,12 @@ class SageLLMUser(RoleModel):
         prompts = {name: prompt.hash for name, prompt in self.prompts.items() if name not in others}
         return {**super().describe(), "prompts": prompts}
 
-    def admit(self, scenario: AnySageScenario) -> None:
-        if not scenario.first_message.strip():
-            raise InputError(
-                f"scenario {scenario.id!r} has no first message, like all released training profiles; "
-                "add record.first_talk, or remove the scenario from the file"
-            )
+    async def open(self, view: SageView, log: CallLog) -> str:
+        mood = self.prompts[f"mood_{view.manner.lower()}"].text
+        request = [self._system(view), Message(role="user", content=OPENING.fill(emotion=f"{view.emotion:g}", mood=mood))]
+        sampling, record = self._sampling.seeded(0, 0), log.recorder("open", 0, self._role)
+        answer = await ask(self._model, request, _SpeakAnswer, sampling=sampling, check=_speaks_for_itself, on_reply=record)
+        return answer.reply.strip()
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
         corrected = view.options.preset == "corrected"
@@ -132,8 +131,6 @@ class SageLLMUser(RoleModel):
         return Speech(answer.reply.strip())
 
     async def _ask(self, step: str, view: SageView, kind: type[AnswerT], log: CallLog, check: _Check, **blanks: str) -> AnswerT:
-        scenario, variant = view.scenario, view.options.variant
-        system = self._system_prompts.of(scenario, variant, lambda: self._system(scenario, variant))
         dialogue = alternating_text(("Person", view.messages), ("NPC", view.replies))
         memory = "\n".join(f"- mood {felt.change:+g}: {felt.thoughts.get('feeling', '')}" for felt in view.felt[-_MEMORY:])
         turn = self.prompts[f"{step}_turn"].fill(
@@ -141,14 +138,18 @@ class SageLLMUser(RoleModel):
         )
         return await ask(
             self._model,
-            [system, Message(role="user", content=turn)],
+            [self._system(view), Message(role="user", content=turn)],
             kind,
             sampling=self._sampling.seeded(view.seed, 2 * view.turn + (step == "speak")),
             check=check,
             on_reply=log.recorder(step, view.turn, self._role),
         )
 
-    def _system(self, scenario: AnySageScenario, variant: str) -> str:
+    def _system(self, view: SageView) -> Message:
+        scenario, variant = view.scenario, view.options.variant
+        return self._system_prompts.of(scenario, variant, lambda: self._person(scenario, variant))
+
+    def _person(self, scenario: AnySageScenario, variant: str) -> str:
         return self.prompts["person"].fill(
             purpose=self.prompts[f"purpose_{scenario.family}"].text,
             intention=scenario.intention_text,
@@ -212,6 +213,9 @@ class SageEmbeddedUser(AppraisingPlayer):
         self.appraiser.admit(scenario.id, (scenario.first_message, *(beat.text for beat in beats_of(scenario))))
         if self.role != "judge" and not isinstance(scenario, SageScenario):
             raise no_written_lines(scenario.id, self.name)
+
+    async def open(self, view: SageView, log: CallLog) -> str:
+        raise no_written_lines(view.scenario.id, self.name)
 
     async def feel(self, view: SageView, log: CallLog) -> Feeling:
         appraisal = self.appraiser.appraise(view.scenario, view.messages, view.replies, seed=view.seed)

@@ -20,7 +20,7 @@ from heartloop.environments.sage.scenario import (
     SagePersona,
     SageScenario,
     give_aways,
-    load_scenarios,
+    load_any,
     problems_of,
 )
 from heartloop.environments.writing import (
@@ -62,6 +62,10 @@ def _three(deck: Iterator[str]) -> list[str]:
     return list(drawn)
 
 
+INITIATIVES = ("active", "passive")
+"""How a person takes part in talk (SAGE App. E); the writer shows it in `way_of_speaking`."""
+
+
 class SageWriting(Writing):
     """New SAGE scenarios, stratified by hidden intention; by default the supportive ones."""
 
@@ -84,12 +88,13 @@ class SageWriting(Writing):
         check_only(only, list(INTENTIONS), "a hidden intention")
         check_size(n, seed)
         chosen = [key for key, row in INTENTIONS.items() if (key in only if only else row.family == "support")]
-        shipped = [one for name in SETS for one in load_scenarios(name)]
+        shipped = [one for name in SETS for one in load_any(name)]
         taken = {(one.theme, one.intention) for one in shipped}
-        themes = dict.fromkeys((one.family, one.theme) for one in shipped)
+        themes = dict.fromkeys((one.family, one.theme) for one in shipped if isinstance(one, SageScenario))
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
         pools = packaged_table(__package__, "pools.toml")
+        initiatives = dealt(random.Random(f"sage|initiative|{seed}"), INITIATIVES)
         found: list[Seeded] = []
         names: set[str] = set()
         ages, traits, sentences = (dealt(rng, pools[name]) for name in ("ages", "traits", "sentences"))
@@ -104,6 +109,7 @@ class SageWriting(Writing):
             facts = {
                 "family": intention.family, "intention": intention.key, "theme": theme, "traits": _three(traits),
                 "sentences": _three(sentences), "age": age, "place": place.name, "name": name, "gender": at_age(gender, age),
+                "initiative": next(initiatives),
             }  # fmt: skip
             number = len(found) + 1
             found.append(Seeded(number, f"{intention.family}-{intention.key}-{run_number(seed, number)}", facts))

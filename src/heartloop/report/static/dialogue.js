@@ -35,6 +35,18 @@ window.heartloop = window.heartloop || {};
     return node;
   }
 
+  function link(address, classes, text, ...children) {
+    return Object.assign(make("a", classes, text, ...children), { href: address });
+  }
+
+  /** A button with its words, or with the name `label` for screen readers. */
+  function button(classes, text, label, act) {
+    const node = Object.assign(make("button", classes, text), { type: "button" });
+    if (label) node.setAttribute("aria-label", label);
+    node.addEventListener("click", act);
+    return node;
+  }
+
   function draw(tag, attributes, text) {
     const node = document.createElementNS(SVG, tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -93,7 +105,7 @@ window.heartloop = window.heartloop || {};
         last = at;
       }
     }
-    for (const value of [scale().low, scale().start, scale().high]) svg.append(draw("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, value));
+    for (const value of new Set([scale().low, scale().start, scale().high])) svg.append(draw("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end" }, value));
     const at = points(course, turns, left, top, width, height);
     svg.append(draw("path", { class: "spark-line", d: line(at) }));
     for (const [x, py] of at) svg.append(draw("circle", { class: "point", cx: x, cy: py, r: 3 }));
@@ -114,16 +126,12 @@ window.heartloop = window.heartloop || {};
     return node;
   }
 
-  function percent(value) {
-    return typeof value === "number" ? " " + Math.round(value * 100) + " %" : "";
-  }
-
   /** What the reader saw in the reply: strategies, and the aspects that stand out. */
   function signs(evidence, strategies) {
     const box = make("div", "signs");
     for (const [id, confidence] of Object.entries(evidence.strategies || {})) {
       const known = strategies[id];
-      const chip = make("span", "", (known ? known[0] : id) + percent(confidence));
+      const chip = make("span", "", (known ? known[0] : id) + (typeof confidence === "number" ? " " + Math.round(confidence * 100) + " %" : ""));
       if (known) chip.title = id + ", " + known[1];
       box.append(chip);
     }
@@ -162,11 +170,54 @@ window.heartloop = window.heartloop || {};
     return part;
   }
 
+  /** Markdown of a reply as nodes; `parts` are those of `report/markdown.py`. */
+  function built(parts) {
+    return parts.map((part) => {
+      if (!Array.isArray(part)) return part;
+      const start = typeof part[1] === "number" ? part[1] : null;
+      const node = make(part[0], "", null, ...built(part.slice(start === null ? 1 : 2)));
+      if (start !== null) node.start = start;
+      return part[0] === "table" ? Object.assign(make("div", "box", null, node), { tabIndex: 0 }) : node;
+    });
+  }
+
+  function amount(n, word) {
+    return n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
+  }
+
+  function fold(name, ...nodes) {
+    return make("details", "quiet screen-only", null, make("summary", "", name), ...nodes);
+  }
+
+  /** The model calls of some turns, folded; their prompts and answers are loaded when a reader unfolds them. */
+  function calls(row, said, from, to) {
+    const mine = said.calls.map((call, place) => [call, place]).filter(([[turn]]) => turn >= from && turn < to);
+    if (!mine.length) return [];
+    const total = (at) => mine.reduce((sum, [call]) => sum + call[at], 0);
+    const numbers = (input, output, estimated, seconds, retries) => [
+      (estimated ? "about " : "") + amount(input, "token") + " in, " + output.toLocaleString("en") + " out",
+      seconds ? seconds.toFixed(1) + " s" : "", retries ? retries + (retries === 1 ? " retry" : " retries") : "",
+    ].filter(Boolean).join(", ");
+    const part = fold(amount(mine.length, "model call") + ": " + numbers(total(4), total(5), total(6), total(7), total(8)));
+    part.addEventListener("toggle", async () => {
+      const { why, calls, lines } = await heartloop.callTexts(row, from + 1).catch((error) => ({ why: error.message, calls: [] }));
+      const text = (numbers) => Object.assign(make("pre", "", numbers.map((n) => lines[n]).join("\n")), { dir: "auto", tabIndex: 0 });
+      if (mine.some(([, place]) => !calls[place] || !calls[place][2])) part.append(make("p", "small muted", why));
+      for (const [[, role, purpose, reask, ...counts], place] of mine) {
+        const [answer, reasoning, messages] = calls[place] || [];
+        part.append(make("p", "small", null, make("b", "", role + " · " + purpose + (reask ? ", re-ask " + reask : "")), " " + numbers(...counts)));
+        if (messages) part.append(fold("Prompt, " + amount(messages.length, "message"), ...messages.flatMap(([by, words]) => [make("div", "speaker", by), text(words)])));
+        if (reasoning) part.append(fold("Reasoning", text(reasoning)));
+        if (answer) part.append(fold("Raw answer", text(answer)));
+      }
+    }, { once: true });
+    return [part];
+  }
+
   /** What a model thought before a reply, folded; nothing where it did not, or where its endpoint keeps it back. */
   heartloop.thinking = function (turn) {
     if (!turn.thinking) return [];
-    const text = make("div", "thinking-text", turn.thinking);
-    text.dir = "auto";
+    const text = Object.assign(make("div", "thinking-text", turn.thinking), { dir: "auto" });
     return [make("details", "thinking", null, make("summary", "", "Thinking"), text)];
   };
 
@@ -219,11 +270,9 @@ window.heartloop = window.heartloop || {};
     return box;
   }
 
-  function bubble(who, text, marks, place) {
+  function bubble(who, text, marks, place, nodes) {
     const found = marks && marks.get(place);
-    const node = found ? make("div", "bubble " + who, null, ...heartloop.marked(text, found)) : make("div", "bubble " + who, text);
-    node.dir = "auto";
-    return node;
+    return Object.assign(make("div", "bubble " + who, null, ...(found ? heartloop.marked(text, found) : built(nodes || [text]))), { dir: "auto" });
   }
 
   /** The replies with the largest rise and the largest fall of the score, whose details stand open; none where nothing moved. */
@@ -242,11 +291,12 @@ window.heartloop = window.heartloop || {};
     const opening = row.scenario.opening === null ? [] : [make("div", "speaker", first), bubble("person", row.scenario.opening, marks, "message -1")];
     const replies = said.turns.map((turn, index) => {
       const reply = asked("reply", said, turn, model);
-      if (reply) return reply;
+      const made = calls(row, said, index, index + 1);
+      if (reply) return [...reply, ...made];
       const speaker = make("div", "speaker right", model + (row.scenario.plays ? " as " + row.scenario.plays : "") + " · reply " + (index + 1));
       speaker.dataset.turn = index + 1;
       const shown = turn.silent ? "silence: nothing reached the person" : turn.reply;
-      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index), ...heartloop.thinking(turn)];
+      const nodes = [speaker, bubble("reply" + (turn.silent ? " silence" : ""), shown, turn.silent ? null : marks, "reply " + index, turn.nodes), ...heartloop.thinking(turn)];
       const notes = turn.evidence ? signs(turn.evidence, strategies) : make("div", "signs");
       if (turn.broken) {
         const flaw = make("span", "flaw", "✗ broken format");
@@ -258,15 +308,11 @@ window.heartloop = window.heartloop || {};
       if (notes.childNodes.length) nodes.push(notes);
       const box = felt(turn, said, index, row);
       if (open.has(index)) for (const part of box.querySelectorAll(":scope > details")) part.open = true;
-      nodes.push(box);
+      nodes.push(box, ...made);
       if (turn.message !== undefined) nodes.push(make("div", "speaker", first), bubble("person", turn.message, marks, "message " + index));
       return nodes;
     });
-    return [opening, ...replies];
-  }
-
-  function talk(row, said, strategies) {
-    return make("div", "talk", null, ...steps(row, said, strategies).flat());
+    return [opening, ...replies, calls(row, said, said.turns.length, Infinity)].filter((step, place) => !place || step.length);
   }
 
   function ending(row, said) {
@@ -282,59 +328,60 @@ window.heartloop = window.heartloop || {};
     return [make("ul", "", null, ...text.split("\n").filter(Boolean).map((line) => make("li", "", line.replace(/^- /, ""))))];
   }
 
+  /** The body of the sheet with its heading and content note. */
+  function bodyOf(scenario, classes) {
+    const body = make("div", classes, null, make("h2", "", scenario.title || scenario.id), make("p", "who", scenario.line));
+    if (scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + scenario.tags.join(", "))));
+    return body;
+  }
+
+  /** A conversation, folded where its scenario is heavy; `subject` is such as "This dialogue touches". */
+  function guarded(scenario, subject, conversation) {
+    if (!scenario.heavy) return conversation;
+    return make("details", "care", null, make("summary", "", subject + " on " + scenario.tags.join(", ") + ". Open it to read."), conversation);
+  }
+
+  /** A score with the words beside it and the curve. */
+  function result(row, said, words, ending, turns) {
+    const replies = said.turns.length + (said.turns.length === 1 ? " reply" : " replies");
+    const about = make("div", "result-words", null, words, make("br"), [ending, replies, row.repeat && "repeat " + (row.repeat + 1)].filter(Boolean).join(" · "));
+    return make("div", "result", null, make("span", "result-score", number(row.score)), about, ...(oneTurn() ? [] : [courseOf(row.course, turns)]));
+  }
+
   /** The body of the sheet; `others` are the dialogues of other models with the same scenario. */
   heartloop.dialogueBody = function (row, said, others, turns, strategies) {
-    const body = make("div", "sheet-body m" + row.model);
-    body.append(make("h2", "", row.scenario.title || row.scenario.id), make("p", "who", row.scenario.line));
-    if (row.scenario.facts.length) {
-      const list = make("dl", "parts");
-      for (const [name, text] of row.scenario.facts) list.append(make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
-      body.append(list);
-    }
-    if (row.scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + row.scenario.tags.join(", "))));
-    const words = make("div", "result-words", null, swatch(row.model), modelName(row.modelName), make("br"));
-    words.append(row.score === null ? "unscored" : oneTurn() ? scale().title : row.stopWords, " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
-    if (row.repeat) words.append(" · repeat " + (row.repeat + 1));
-    const course = oneTurn() ? [] : [courseOf(row.course, turns)];
-    body.append(make("div", "result", null, make("span", "result-score", number(row.score)), words, ...course));
-    body.append(...(asked("head", said, row) || []));
+    const body = bodyOf(row.scenario, "sheet-body m" + row.model);
+    const facts = row.scenario.facts.map(([name, text]) => make("div", "", null, make("dt", "", name), make("dd", "", null, ...lines(text))));
+    const about = [...(facts.length ? [make("dl", "parts", null, ...facts)] : []), ...(asked("head", said, row) || [])];
+    const name = make("span", "", null, swatch(row.model), modelName(row.modelName));
+    body.append(result(row, said, name, row.score === null ? "unscored" : oneTurn() ? scale().title : row.stopWords, turns));
+    if (about.length) body.append(make("details", "quiet", null, make("summary", "", "About this scenario and dialogue"), ...about));
     if (others.length > 1) {
       const list = make("div", "others", "Same scenario with: ");
       for (const other of others) {
-        const link = make("a", "", null, swatch(other.model), modelName(other.modelName), make("b", "", number(other.score)));
-        link.href = "#" + other.address;
-        if (other === row) link.setAttribute("aria-current", "true");
-        list.append(link);
+        const chip = link("#" + other.address, "", null, swatch(other.model), modelName(other.modelName), make("b", "", number(other.score)));
+        if (other === row) chip.setAttribute("aria-current", "true");
+        list.append(chip);
         if (other === row) continue;
-        const beside = make("a", "beside-link", "side by side");
-        beside.href = heartloop.pairAddress(row, other);
+        const beside = link(heartloop.pairAddress(row, other), "beside-link", "side by side");
         beside.setAttribute("aria-label", "side by side with " + other.modelName);
         list.append(beside);
       }
       body.append(list);
     }
-    const conversation = talk(row, said, strategies);
+    const conversation = make("div", "talk", null, ...steps(row, said, strategies).flat());
     const strip = asked("strip", said, conversation, row);
     if (strip) body.append(strip);
     const folded = [...conversation.querySelectorAll(".felt details")];
     if (folded.length > 1) {
       const thing = "Unfold all details";
-      const button = make("button", "copy", thing);
-      button.type = "button";
-      button.addEventListener("click", () => {
+      conversation.prepend(button("copy", thing, "", (event) => {
         const open = folded.some((part) => !part.open);
         for (const part of folded) part.open = open;
-        button.textContent = open ? thing.replace("Unfold", "Fold") : thing;
-      });
-      conversation.prepend(button);
+        event.target.textContent = open ? thing.replace("Unfold", "Fold") : thing;
+      }));
     }
-    if (row.scenario.heavy) {
-      const summary = make("summary", "", "This dialogue touches on " + row.scenario.tags.join(", ") + ". It stays folded until you open it.");
-      body.append(make("details", "care", null, summary, conversation));
-    } else {
-      body.append(conversation);
-    }
-    body.append(ending(row, said));
+    body.append(guarded(row.scenario, "This dialogue touches", conversation), ending(row, said));
     return body;
   };
 
@@ -342,15 +389,11 @@ window.heartloop = window.heartloop || {};
 
   /** Two dialogues of one scenario beside each other, reply by reply; each of `both` is [row, said]. */
   heartloop.pairBody = function (both, turns, strategies) {
-    const body = make("div", "sheet-body");
     const [[{ scenario }]] = both;
-    body.append(make("h2", "", scenario.title || scenario.id), make("p", "who", scenario.line));
-    if (scenario.tags.length) body.append(make("p", "", null, make("span", "note", "Content note: " + scenario.tags.join(", "))));
+    const body = bodyOf(scenario, "sheet-body");
     const heads = both.map(([row, said]) => {
-      const link = make("a", "", null, swatch(row.model), modelName(row.modelName));
-      link.href = "#" + row.address;
-      const words = make("div", "result-words", null, link, make("br"), (row.score === null ? "unscored" : row.stopWords) + " · " + said.turns.length + (said.turns.length === 1 ? " reply" : " replies"));
-      return make("div", "side m" + row.model, null, make("div", "result", null, make("span", "result-score", number(row.score)), words, ...(oneTurn() ? [] : [courseOf(row.course, turns)])));
+      const name = link("#" + row.address, "", null, swatch(row.model), modelName(row.modelName));
+      return make("div", "side m" + row.model, null, result(row, said, name, row.score === null ? "unscored" : row.stopWords, turns));
     });
     body.append(...(asked("pair", both) || []));
     const sides = both.map(([row, said]) => steps(row, said, strategies));
@@ -366,14 +409,9 @@ window.heartloop = window.heartloop || {};
         lines.append(make("div", "talk side m" + row.model, null, ...nodes));
       });
     }
-    if (scenario.heavy) {
-      const summary = make("summary", "", "These dialogues touch on " + scenario.tags.join(", ") + ". They stay folded until you open them.");
-      body.append(make("details", "care", null, summary, lines));
-    } else {
-      body.append(lines);
-    }
+    body.append(guarded(scenario, "These dialogues touch", lines));
     return body;
   };
 
-  Object.assign(heartloop, { make, draw, spark, modelName, swatch, number });
+  Object.assign(heartloop, { make, link, button, draw, spark, modelName, swatch, number });
 })(window.heartloop);

@@ -1,4 +1,4 @@
-/* What every page has: copying, and folded parts that open where a link leads into them or where paper cannot unfold them. */
+/* What every page has: copying, and the mark of the section on the screen. */
 "use strict";
 
 window.heartloop = window.heartloop || {};
@@ -48,18 +48,24 @@ window.heartloop = window.heartloop || {};
     button.addEventListener("click", () => copy(button));
   }
 
+  /** Marks the link of the section on the screen: of the one a quarter down it, or else of the first that is shown. */
+  const nav = document.querySelector(".sections");
+  if (nav) document.getElementById("content").before(nav); // there it stays at the top of the window
+  const links = nav ? [...nav.querySelectorAll("a")].filter((link) => document.getElementById(link.hash.slice(1))) : [];
+  const sections = links.map((link) => document.getElementById(link.hash.slice(1)).closest("section"));
+  let here = null;
+  heartloop.mark = function () {
+    const at = sections.indexOf(here && here.offsetHeight ? here : sections.find((section) => section.offsetHeight));
+    links.forEach((link, place) => (place === at ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current")));
+    if (links[at]) nav.scrollTo({ left: links[at].offsetLeft - 40 });
+  };
+  const spy = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) here = isIntersecting ? target : here === target ? null : here;
+    heartloop.mark();
+  }, { rootMargin: "-25% 0px -74% 0px" });
+  for (const section of sections) spy.observe(section);
+
   /* a run that goes on: its report is written again, and the page reloads unless a dialogue is being read */
   const every = 1000 * Number(document.body.dataset.reload);
   if (every) setInterval(() => document.querySelector("dialog[open]") || window.location.reload(), every);
-
-  const folded = [];
-  window.addEventListener("beforeprint", () => {
-    for (const part of document.querySelectorAll("details.quiet:not([open]):not(.screen-only)")) {
-      part.open = true;
-      folded.push(part);
-    }
-  });
-  window.addEventListener("afterprint", () => {
-    for (const part of folded.splice(0)) part.open = false;
-  });
 })(window.heartloop);

@@ -2,11 +2,10 @@
 "use strict";
 
 (function (heartloop) {
-  const { make, spark, modelName, swatch, number } = heartloop;
+  const { make, link, button, spark, modelName, swatch, number } = heartloop;
   const PAGE = window.matchMedia("(max-width: 760px)").matches ? 12 : 40; // rows at once
   const folder = "data/" + document.body.dataset.page + "/";
   const chunks = new Map();
-  const waiting = new Map();
   let listing = null;
   let rows = [];
   let shown = [];
@@ -19,35 +18,37 @@
   heartloop.take = function (kind, value) {
     if (kind === "list") begin(value);
     if (kind === "panel") document.dispatchEvent(new CustomEvent("heartloop-panel", { detail: value }));
-    if (kind === "chunk") {
-      chunks.set(value.number, value.dialogues);
-      (waiting.get(value.number) || []).forEach((resolve) => resolve(value.dialogues));
-      waiting.delete(value.number);
-    }
+    if (kind === "dialogues" || kind === "calls") chunks.set(kind + "-" + value.number, value);
   };
 
-  function chunk(n) {
-    if (chunks.has(n)) return Promise.resolve(chunks.get(n));
+  function chunk(name) {
+    if (chunks.has(name)) return Promise.resolve(chunks.get(name));
     return new Promise((resolve, reject) => {
-      if (waiting.has(n)) return waiting.get(n).push(resolve);
-      waiting.set(n, [resolve]);
       const script = document.createElement("script");
-      script.src = folder + "dialogues-" + n + ".js";
-      script.onerror = () => {
-        waiting.delete(n);
-        reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
-      };
+      script.src = folder + name + ".js";
+      script.onload = () => resolve(chunks.get(name));
+      script.onerror = () => reject(new Error("cannot read " + script.src + "; keep the data folder beside this page"));
       document.head.append(script);
     });
   }
 
   async function said(row) {
-    return (await chunk(row.chunk))[row.place];
+    return (await chunk("dialogues-" + row.chunk)).dialogues[row.place];
   }
 
   function named(address) {
     return rows.find((candidate) => candidate.address === address);
   }
+
+  /** Why prompts are missing, for each call [answer, reasoning, messages] as numbers of lines, and the lines. */
+  heartloop.callTexts = async function (row, turn) {
+    if (row.chunk * listing.chunk < listing.withTexts) {
+      const { lines, dialogues } = await chunk("calls-" + row.chunk);
+      if (dialogues[row.place]) return { ...dialogues[row.place], lines };
+    }
+    const key = [row.modelName, row.scenario.id, row.repeat].join("|");
+    throw new Error("This report has the prompts and answers of its first " + listing.withTexts + " dialogues. For this one: heartloop scenarios show --run " + listing.run + " --dialogue '" + key + "' --turn " + turn);
+  };
 
   function stopWords(stop) {
     const option = document.querySelector('#filters [name="stop"] option[value="' + stop + '"]');
@@ -169,7 +170,7 @@
     if (text && form.said.checked) {
       tell("Reading what was said …");
       try {
-        await Promise.all([...new Set(kept.map((row) => row.chunk))].map(chunk));
+        await Promise.all([...new Set(kept.map((row) => "dialogues-" + row.chunk))].map(chunk));
       } catch (error) {
         tell(error.message);
         return;
@@ -186,7 +187,7 @@
 
   function spoken(row) {
     if (row.spoken === undefined) {
-      const turns = chunks.get(row.chunk)[row.place].turns;
+      const turns = chunks.get("dialogues-" + row.chunk).dialogues[row.place].turns;
       row.spoken = turns.map((turn) => [turn.reply, turn.message, ...Object.values(turn.thoughts)].join(" ")).join(" ").toLowerCase();
     }
     return row.spoken;
@@ -236,8 +237,6 @@
   }
 
   function item(row) {
-    const link = make("a", "row m" + row.model);
-    link.href = "#" + row.address;
     const score = row.score === null ? make("span", "row-score unscored", "unscored") : make("span", "row-score", number(row.score));
     const what = make("span", "row-what", null, make("span", "row-title", row.scenario.title || row.scenario.id));
     what.append(make("span", "row-person", row.scenario.person));
@@ -245,8 +244,8 @@
     const who = make("span", "row-who", null, make("span", "row-model", null, swatch(row.model), modelName(row.modelName)));
     const wish = [row.scenario.group, row.repeat && "repeat " + (row.repeat + 1)];
     who.append(make("span", "row-wish", wish.filter(Boolean).join(", ")));
-    link.append(score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords));
-    return make("li", "", null, link);
+    const parts = [score, spark(row.course, listing.turns), what, who, make("span", "row-stop", row.stopWords)];
+    return make("li", "", null, link("#" + row.address, "row m" + row.model, null, ...parts));
   }
 
   /* opening one dialogue */
@@ -280,28 +279,19 @@
       opener = document.activeElement;
       sheet.showModal();
     }
-    const button = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
-    (button || sheet).focus();
+    const again = held && sheet.querySelector('button[aria-label="' + held + '"]:enabled');
+    (again || sheet).focus();
     sheet.scrollTop = 0;
   }
 
   /** The buttons above a dialogue; above two there is no dialogue before or after. */
   function bar(row) {
     const place = shown.indexOf(row);
-    const button = (words, label, to) => {
-      const node = make("button", "", words);
-      node.type = "button";
-      node.setAttribute("aria-label", label);
-      node.disabled = place < 0 || !shown[to];
-      node.addEventListener("click", () => go(to));
-      return node;
-    };
-    const close = make("button", "close", "Close");
-    close.type = "button";
-    close.addEventListener("click", () => document.getElementById("sheet").close());
+    const turn = (words, label, to) => Object.assign(button("", words, label, () => go(to)), { disabled: place < 0 || !shown[to] });
+    const close = button("close", "Close", "", () => document.getElementById("sheet").close());
     const where = make("span", "place", place < 0 ? "" : place + 1 + " of " + shown.length);
     if (!row) return make("div", "sheet-bar", null, close);
-    return make("div", "sheet-bar", null, button("←", "previous dialogue", place - 1), button("→", "next dialogue", place + 1), where, close);
+    return make("div", "sheet-bar", null, turn("←", "previous dialogue", place - 1), turn("→", "next dialogue", place + 1), where, close);
   }
 
   function go(to) {
@@ -317,8 +307,8 @@
       history.pushState(null, "", window.location.pathname + window.location.search + back);
     }
     const place = opener && opener.closest(".list, .picks, .pair");
-    const link = row && place && place.querySelector('a[href="#' + row.address + '"]');
-    if (link || opener) (link || opener).focus({ preventScroll: true });
+    const left = row && place && place.querySelector('a[href="#' + row.address + '"]');
+    if (left || opener) (left || opener).focus({ preventScroll: true });
     opener = null;
   }
 

@@ -30,12 +30,7 @@
   function show(view) {
     shown = view;
     for (const section of sections) section.classList.toggle("away", views.get(section) !== view && section.id !== "reading");
-    for (const link of nav.querySelectorAll("a")) {
-      const section = document.getElementById(link.hash.slice(1));
-      const here = section && (section.id === view || (view === FIRST && section.id === FIRST));
-      if (here) link.setAttribute("aria-current", "true");
-      else link.removeAttribute("aria-current");
-    }
+    heartloop.mark();
   }
 
   /** Shows what the address names; an address of a dialogue leaves the view as it is. */
@@ -84,7 +79,7 @@
 
   /** On a phone the heads of the columns are hidden: a choice of the column and of the direction stands above the table. */
   function phoneSorting(heads, buttons, go) {
-    const { make } = heartloop;
+    const { make, button } = heartloop;
     const select = make("select");
     const first = make("option", "", "as ranked");
     first.value = "";
@@ -96,11 +91,9 @@
       option.value = keyOf(head);
       select.append(option);
     });
-    const way = make("button", "copy");
-    way.type = "button";
     const numbers = (key) => key !== "model" && key !== "group";
     select.addEventListener("change", () => go(select.value, numbers(select.value)));
-    way.addEventListener("click", () => go(select.value, way.dataset.falling !== "true"));
+    const way = button("copy", "", "", () => go(select.value, way.dataset.falling !== "true"));
     if (board.querySelectorAll("tr[data-place]:not(.divider)").length > 1) board.parentNode.before(make("p", "sort-by", null, make("label", "", "Sort by ", select), way));
     return (key, falling) => {
       select.value = key;
@@ -120,10 +113,7 @@
     const cellOf = (column) => (column > 4 ? column + 1 : column);
     const buttons = heads.map((head, column) => {
       if (head.classList.contains("axis")) return null;
-      const button = heartloop.make("button", "sort");
-      button.type = "button";
-      button.setAttribute("aria-label", "Sort by " + head.textContent.trim());
-      button.addEventListener("click", () => {
+      const button = heartloop.button("sort", null, "Sort by " + head.textContent.trim(), () => {
         const { name, values } = heartloop.place();
         const given = name === FIRST ? values.get("sort") : null;
         const key = keyOf(head);
@@ -179,17 +169,14 @@
     for (const mark of board.querySelectorAll(".name .swatch")) {
       const model = Number(mark.className.match(/\bm(\d+)/)[1]);
       if (given[model] !== grey) continue;
-      const button = heartloop.make("button", "choose");
-      button.type = "button";
-      button.title = "Give this model a colour";
-      button.setAttribute("aria-label", "Give " + mark.parentNode.textContent.trim() + " a colour");
-      mark.replaceWith(button);
-      button.append(mark);
-      button.addEventListener("click", () => {
+      const button = heartloop.button("choose", null, "Give " + mark.parentNode.textContent.trim() + " a colour", () => {
         choose(model);
         const { name, values } = heartloop.place();
         heartloop.go(name || FIRST, { ...Object.fromEntries(values), colour: order.join(".") });
       });
+      button.title = "Give this model a colour";
+      mark.replaceWith(button);
+      button.append(mark);
     }
     for (const model of (heartloop.place().values.get("colour") || "").split(".").filter(Boolean)) choose(Number(model));
   }

@@ -104,9 +104,7 @@
     const table = make("table", "plain", null, make("thead", "", null, head), body);
     const sum = make("p", "small", null, "Outcome ", make("b", "", number(outcome)), " = 100 × (" + number(100 * (1 - panel.weight)) + " % of " + signed(score[0]) + " and " + number(100 * panel.weight) + " % of " + signed(score[1]) + ")");
     const key = make("p", "small muted", "○ start, ◆ success, × failure. A number is the reply after which the state was reached; the large dot is the end. Better is right and up.");
-    const about = make("a", "", "How an axis is scored");
-    about.href = "numbers.html#anchors";
-    key.append(" ", about);
+    key.append(" ", heartloop.link("numbers.html#anchors", "", "How an axis is scored"));
     return make("div", "axes", null, plane(panel), make("div", "", null, table, sum, key));
   }
 
