@@ -118,7 +118,7 @@ class _Query(Scenario, Protocol):
     def query(self) -> str: ...
 
 
-JudgedT = TypeVar("JudgedT", bound=BaseEnvironment[Any, Judges, Any])
+JudgedT = TypeVar("JudgedT", bound=BaseEnvironment[Any, Any, Any])
 QueryT = TypeVar("QueryT", bound=_Query)
 
 
@@ -130,7 +130,7 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
 
     async def graded(self, texts: Mapping[str, str]) -> dict[str, Grade]:
         """The grades of all judges, asked concurrently; their calls are logged in the order of the texts."""
-        judges = self._environment.user
+        judges: Judges = self._environment.user
         logs = {judge: CallLog() for judge in texts}
         answers = (
             answered(f"{judge} judge", judges.grade(judge, JudgedText(self._scenario, text, self._seed), logs[judge]))

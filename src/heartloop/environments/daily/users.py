@@ -7,16 +7,25 @@ up to the metric's own part at the end, so an endpoint with prompt caching reads
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from pydantic import BaseModel, Field, StrictInt
+
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
+from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.daily.environment import JUDGES, prompt_values
+from heartloop.core.schemas import Sent
+from heartloop.environments.daily.environment import JUDGES, lines_of, prompt_values
+from heartloop.environments.daily.remembering import Remembered, Trace, Traces
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled, marked
+from heartloop.environments.grading import REASKS, AnswerPlayer, Grade, JudgedText, JudgeModel, Level, Reasoned, leveled, marked
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.environments.written import stands
 from heartloop.reader.features import Context
 
 
@@ -49,8 +58,22 @@ READING = LearnedReading(
 """The grades that usually go with a worth: at 0 those of silence, above it those of a recorded judge."""
 
 
+class _Found(BaseModel):
+    number: StrictInt = Field(ge=1)
+    notes: Annotated[str, Sent(maxLength=100)] = ""
+    answer: Annotated[str, Sent(maxLength=100)] = ""
+
+
+class _Memory(Reasoned):
+    reason: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    facts: Annotated[list[_Found], Sent(maxItems=9)]
+    contradiction: Annotated[str, Sent(maxLength=100)] = ""
+
+
 class DailyLLMUser(JudgeModel):
-    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
+    prompts: ClassVar = {
+        name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn", "memory", "memory_turn")
+    }
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         scenario, text, seed = judged
@@ -58,6 +81,37 @@ class DailyLLMUser(JudgeModel):
         question = self.prompts["judge_turn"].fill(answer=marked(text))
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
+
+    async def trace(self, remembered: Remembered, log: CallLog) -> Traces:
+        session, notes, said, seed = remembered
+        facts = remembered.facts
+
+        def check(found: _Memory) -> str | None:
+            if (numbers := [fact.number for fact in found.facts]) != (expected := [*range(1, len(facts) + 1)]):
+                return f"the numbers of the facts are {numbers}; expected {expected}"
+            quotes = [("notes", fact.notes, notes) for fact in found.facts]
+            quotes += [("answer", fact.answer, said) for fact in found.facts] + [("answer", found.contradiction, said)]
+            wrong = next(((name, quote) for name, quote, text in quotes if quote.strip() and not stands_in(quote, [text])), None)
+            return wrong and f"the quote {wrong[1]!r} does not stand in the {wrong[0]}; quote exact words"
+
+        holds = {"bears": "holds", "overtaken": "no longer holds"}
+        values = {name: text for name, text in prompt_values(session).items() if name not in ("notes", "events")}
+        numbered = (f"{n}. ({holds[fact.bearing or '']}) {fact.text}" for n, fact in enumerate(facts, 1))
+        system = self.prompts["memory"].fill(
+            **values, said=lines_of(session.earlier), query=session.query, facts="\n".join(numbered) or "(none)"
+        )
+        question = self.prompts["memory_turn"].fill(notes=marked(notes), answer=marked(said))
+        found = await ask(
+            self._model,
+            [Message(role="system", content=system), Message(role="user", content=question)],
+            _Memory,
+            reasks=REASKS,
+            sampling=self._sampling.seeded(seed, len(JUDGES)),
+            check=check,
+            on_reply=log.recorder("memory", 0, "judge"),
+        )
+        traces = tuple(Trace(fact.notes.strip(), fact.answer.strip()) for fact in found.facts)
+        return Traces(traces, found.contradiction.strip(), found.reason.strip())
 
 
 class DailyEmbeddedUser(AnswerPlayer):
@@ -78,3 +132,28 @@ class DailyEmbeddedUser(AnswerPlayer):
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         return leveled(self.appraise(judged), judge, judged.text, with_reading=judge == JUDGES[0])
+
+    async def trace(self, remembered: Remembered, log: CallLog) -> Traces:
+        """By cues: a fact is traced by the first of its cues that a text has; other contradictions are not noticed."""
+
+        def cue_in(text: str, cues: Sequence[str]) -> str:
+            return next((cue for cue in cues if stands(cue, text.lower())), "")
+
+        texts = (remembered.notes, remembered.answer)
+        return Traces(tuple(Trace(*(cue_in(text, fact.cues) for text in texts)) for fact in remembered.facts), None)
+
+
+def notebook(messages: Sequence[Message], seed: int) -> str:
+    """A baseline that recites its notes, and notes what the person says, word for word; of the lines, the newest that fit.
+
+    It recalls what fits, and takes what is overtaken as still true.
+    """
+    lines = [line for line in messages[0].content.splitlines() if line.startswith("- ")]
+    first, *more = [message.content for message in messages if message.role == "user"]
+    limit = re.search(r"At most (\d+) characters", more[-1]) if more else None
+    if limit is None:
+        return "\n".join(["I remember:", *lines])
+    lines.append(f"- {' '.join(first.split())}")
+    while len("\n".join(lines)) > int(limit[1]):
+        del lines[0]
+    return "\n".join(lines)
