@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -88,9 +88,10 @@ class JudgeModel(RoleModel):
         seed: int,
         log: CallLog,
         turn: int = 0,
+        check: Callable[[Given], str | None] = lambda verdict: None,
     ) -> Given:
-        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote; `number`, of the
-        judge or of the turn, is added to the seed.
+        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote, and `check` returns
+        what else is wrong; `number`, of the judge or of the turn, is added to the seed.
         """
 
         def grounded(verdict: Given) -> str | None:
@@ -99,7 +100,7 @@ class JudgeModel(RoleModel):
             quote = getattr(verdict, "quote", None)
             if quote is not None and not stands_in(quote, [judged]):
                 return f"the quote {quote!r} does not stand in what you judge; quote exact words"
-            return None
+            return check(verdict)
 
         return await ask(
             self._model,

@@ -33,8 +33,7 @@ from heartloop.environments.daily.scenario import (
 from heartloop.environments.episode import Outcome, UserTurn
 from heartloop.environments.grading import AnswerEpisode, evidence_of, thoughts_of
 from heartloop.environments.replay import stored_from_score
-from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
-
+from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
 
 _MOST_TURNS = 2 * MOST_SESSIONS - 1  # no notes after the last session
 
@@ -142,7 +141,9 @@ class Daily(BaseEnvironment[DailyBrief, RememberingJudges, DailyOptions]):
             **({"notes_limit": str(self.options.notes_limit)} if self.own_notes else {}),
         }
         prompts = (self.policy, self.notes) if self.own_notes else (self.policy,)
-        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={p.name: p.hash for p in prompts})
+        return self.described(
+            scenario_id, _described(self.user, self.options.variant), facts=facts, prompts={p.name: p.hash for p in prompts}
+        )
 
 
 class DailyEpisode(AnswerEpisode[Daily, DailyBrief]):
@@ -209,6 +210,15 @@ def _rewards_of(transcript: Transcript) -> list[float]:
     return [average(evidence["scores"]) for evidence in sessions_of(transcript)]
 
 
+def _described(judges: Player, variant: str) -> dict[str, Any]:
+    """The judges' description, without the prompts of the judge of memory where it is not asked."""
+    described = judges.describe()
+    used = {
+        name: text for name, text in described.get("prompts", {}).items() if variant == OWN_NOTES or not name.startswith("memory")
+    }
+    return {**described, "prompts": used}
+
+
 def _stored_options(played: Transcript) -> dict[str, Any]:
     limit = {"notes_limit": int(played.facts["notes_limit"])} if "notes_limit" in played.facts else {}
     return {"preset": played.preset, "variant": played.variant, **limit}
@@ -249,7 +259,9 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.daily.users:DailyLLMUser",
     report="heartloop.environments.daily.report:PANEL",
     reading="heartloop.environments.daily.users:READING",
-    stored=stored_from_score(_rewards_of, "the grades of its judges")._replace(options=_stored_options),
+    stored=stored_from_score(_rewards_of, "the grades of its judges")._replace(
+        options=_stored_options, described=lambda judge, played: _described(judge, played.variant)
+    ),
     baselines={"notebook": "heartloop.environments.daily.users:notebook"},
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=694.7, repeat=68.3, turns=1, tokens=330),
 )

@@ -1,4 +1,4 @@
-"""What a model remembers of earlier sessions with a person: recalled, forgotten, contradicted (ours; PERM prints no such measure).
+"""What a model remembers of earlier sessions with a person: recalled, forgotten, contradicted (ours; PERM prints no measure).
 
 Measured from the second session on, by the facts that the person said in an earlier one: those that bear on today's query, and
 those that it shows to be overtaken.
@@ -14,11 +14,7 @@ from heartloop.environments.daily.scenario import BriefMemory, DailyBrief
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Judges
 
-MEASURES: Mapping[str, str] = {
-    "recalled": "Recalled",
-    "forgotten": "Forgotten",
-    "contradicted": "Contradicted",
-}
+MEASURES: Mapping[str, str] = {"recalled": "Recalled", "forgotten": "Forgotten", "contradicted": "Contradicted"}
 
 
 class Remembered(NamedTuple):
@@ -37,10 +33,10 @@ class Remembered(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The words by which a fact is in the notes, and by which the answer uses it or, if overtaken, takes it as true; or empty."""
-
     notes: str
+    """Words of the notes that have the fact, or empty."""
     answer: str
+    """Words of the answer that use the fact or, if it is overtaken, take it as true, or empty."""
 
 
 class Traces(NamedTuple):

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field, StrictInt
 
 from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
-from heartloop.core.judging import ask
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
 from heartloop.environments.daily.environment import JUDGES, lines_of, prompt_values
@@ -23,7 +22,7 @@ from heartloop.environments.daily.remembering import Remembered, Trace, Traces
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import REASKS, AnswerPlayer, Grade, JudgedText, JudgeModel, Level, Reasoned, leveled, marked
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, Reasoned, leveled, marked
 from heartloop.environments.reading import LearnedReading, with_cues
 from heartloop.environments.written import stands
 from heartloop.reader.features import Context
@@ -59,7 +58,7 @@ READING = LearnedReading(
 
 
 class _Found(BaseModel):
-    number: StrictInt = Field(ge=1)
+    number: Annotated[StrictInt, Sent(maximum=9)] = Field(ge=1)
     notes: Annotated[str, Sent(maxLength=100)] = ""
     answer: Annotated[str, Sent(maxLength=100)] = ""
 
@@ -101,15 +100,7 @@ class DailyLLMUser(JudgeModel):
             **values, said=lines_of(session.earlier), query=session.query, facts="\n".join(numbered) or "(none)"
         )
         question = self.prompts["memory_turn"].fill(notes=marked(notes), answer=marked(said))
-        found = await ask(
-            self._model,
-            [Message(role="system", content=system), Message(role="user", content=question)],
-            _Memory,
-            reasks=REASKS,
-            sampling=self._sampling.seeded(seed, len(JUDGES)),
-            check=check,
-            on_reply=log.recorder("memory", 0, "judge"),
-        )
+        found = await self.verdict("memory", len(JUDGES), system, question, said, _Memory, seed=seed, log=log, check=check)
         traces = tuple(Trace(fact.notes.strip(), fact.answer.strip()) for fact in found.facts)
         return Traces(traces, found.contradiction.strip(), found.reason.strip())
 
