@@ -21,7 +21,6 @@ from heartloop.environments.daily.scenario import (
     DailyBrief,
     DailyScenario,
     in_series,
-    is_series,
     load_scenarios,
     problems_of,
 )
@@ -53,7 +52,7 @@ def changed(number: int, **fields: Any) -> DailyBrief:
 class TestASeries:
     def test_its_sessions_are_scenarios_of_their_own_and_the_first_leads_through_them(self) -> None:
         loaded = load_scenarios(FILE)
-        assert [(one.id, len(one.sessions), is_series(one)) for one in loaded] == [
+        assert [(one.id, len(one.sessions), one.is_series) for one in loaded] == [
             ("daily-901", 3, True), ("daily-902", 1, False), ("daily-903", 1, False),
         ]  # fmt: skip
         assert [one.id for one in SPEC.load(str(FILE), variant=OWN_NOTES)] == ["daily-901"]
@@ -65,7 +64,7 @@ class TestASeries:
         tagged = tmp_path / "tagged.jsonl"
         tagged.write_text("\n".join([*lines[:2], lines[2].replace('["none"]', '["death"]')]), encoding="utf-8")
         left = load_scenarios(tagged, exclude_tags=["death"])
-        assert [(one.id, is_series(one)) for one in left] == [("daily-901", False), ("daily-902", False)]
+        assert [(one.id, one.is_series) for one in left] == [("daily-901", False), ("daily-902", False)]
         assert left[0].fingerprint == load_scenarios(tagged)[0].fingerprint != RUNA.fingerprint
 
     def test_a_scenario_of_its_own_is_written_as_before(self) -> None:
@@ -162,7 +161,7 @@ class TestTheScore:
     def test_the_number_of_replies_follows_from_the_variant(self) -> None:
         assert DailyOptions.read(OWN, environment="daily").max_turns == 9
         for given in ({"max_turns": 2}, {**OWN, "max_turns": 5}):
-            with pytest.raises(UseError, match="with variant="):
+            with pytest.raises(UseError, match=r"max_turns is .; expected . with this variant"):
                 DailyOptions.read(given, environment="daily")
 
 
@@ -195,9 +194,9 @@ class TestWhatIsRemembered:
         page = panel_input([await played()])
         *_, memory = report.build(page).blocks
         rows = means(memory)
-        assert [rows[f"{title}, session 2"] for title in MEASURES.values()] == [100.0, 0.0, 100.0]
-        assert [rows[f"{title}, session 3"] for title in MEASURES.values()] == [50.0, 50.0, 0.0]
-        assert [rows[f"{title}, all sessions"] for title in MEASURES.values()] == [75.0, 25.0, 50.0]
+        assert [rows[f"{title}, session 2"] for title in MEASURES] == [100.0, 0.0, 100.0]
+        assert [rows[f"{title}, session 3"] for title in MEASURES] == [50.0, 50.0, 0.0]
+        assert [rows[f"{title}, all sessions"] for title in MEASURES] == [75.0, 25.0, 50.0]
         last = page.dialogues[0].turns[4]
         assert [row[1] for row in report.PANEL.turn(page.dialogues[0], last).details[1].rows] == [
             "recalled", "forgotten", "no longer true",
@@ -221,9 +220,9 @@ class TestWhatIsRemembered:
 
 
 class TestTheModelAsJudge:
-    TRACED = Remembered(RUNA.sessions[2], "Sture, 15.\nA red chair", "His thyroid. Is line three late?", 3)
+    TRACED = Remembered(RUNA.sessions[2], "Sture, 15.\nA red chair", "His thyroid. Is line three late?", 3, 4)
 
-    async def traced(self, *answers: dict[str, Any]) -> tuple[Any, ScriptedChat, CallLog]:
+    async def traced(self, *answers: dict[str, Any]) -> tuple[dict[str, Any], ScriptedChat, CallLog]:
         model, log = ScriptedChat([json.dumps({"reason": "so", **answer}) for answer in answers]), CallLog()
         return await DailyLLMUser(model).trace(self.TRACED, log), model, log
 
@@ -244,8 +243,12 @@ class TestTheModelAsJudge:
         assert "3. (no longer holds) Drives line three by day." in system
         assert "| Sture, 15.\n    | A red chair" in question
         assert "| His thyroid." in question
-        assert [tuple(one) for one in traces.of] == [("", "His thyroid"), ("red chair", ""), ("", "line three late")]
-        assert (traces.contradiction, [call.purpose for call in log.calls]) == ("", ["memory"])
+        assert [(one["notes"], one["answer"]) for one in traces["facts"]] == [
+            ("", "His thyroid"),
+            ("red chair", ""),
+            ("", "line three late"),
+        ]
+        assert (traces["contradiction"], [(call.purpose, call.turn) for call in log.calls]) == ("", [("memory", 4)])
 
     @pytest.mark.parametrize(
         "wrong",
@@ -259,7 +262,7 @@ class TestTheModelAsJudge:
     )
     async def test_an_answer_without_its_evidence_is_asked_again(self, wrong: dict[str, Any]) -> None:
         traces, model, log = await self.traced({**self.GOOD, **wrong}, self.GOOD)
-        assert (len(model.asked), log.counts["re-asks"], traces.of[0].answer) == (2, 1, "His thyroid")
+        assert (len(model.asked), log.counts["re-asks"], traces["facts"][0]["answer"]) == (2, 1, "His thyroid")
 
     async def test_the_judges_of_a_later_session_also_read_what_was_said_before(self) -> None:
         assert RUNA.query in prompt_values(RUNA.sessions[1])["notes"]

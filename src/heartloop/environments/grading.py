@@ -129,8 +129,8 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
     async def open(self) -> str:
         return self._scenario.query
 
-    async def graded(self, texts: Mapping[str, str]) -> dict[str, Grade]:
-        """The grades of all judges, asked concurrently; their calls are logged in the order of the texts."""
+    async def graded(self, texts: Mapping[str, str], turn: int = 0) -> dict[str, Grade]:
+        """The grades of all judges, asked concurrently; their calls are logged at the turn, in the order of the texts."""
         judges: Judges = self._environment.user
         logs = {judge: CallLog() for judge in texts}
         answers = (
@@ -139,7 +139,7 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
         )
         results = await asyncio.gather(*answers, return_exceptions=True)
         for own in logs.values():
-            self._log.calls.extend(own.calls)
+            self._log.calls.extend(call.model_copy(update={"turn": turn}) for call in own.calls)
             self._log.counts.update(own.counts)
         failed = [result for result in results if isinstance(result, BaseException)]
         for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed

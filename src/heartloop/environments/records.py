@@ -271,7 +271,7 @@ def by_tags(
     chosen = [one for one in scenarios if (not tags or set(tags) & set(one.tags)) and not set(exclude_tags) & set(one.tags)]
     if not chosen:
         options = [f"--tag {tag}" for tag in tags] + [f"--exclude-tag {tag}" for tag in exclude_tags]
-        raise UseError(f"{' '.join(options)} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
+        raise UseError(f"{' '.join(options) or 'this variant'} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
     return chosen
 
 

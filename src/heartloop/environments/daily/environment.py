@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 from statistics import fmean
-from typing import Any, Self
+from typing import Any
 
 from pydantic import model_validator
 
@@ -17,25 +17,12 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.prompts import load_prompt
 from heartloop.environments.base import BaseEnvironment, answered
-from heartloop.environments.daily import remembering
 from heartloop.environments.daily.remembering import Remembered, RememberingJudges
-from heartloop.environments.daily.scenario import (
-    KINDS,
-    MOST_SESSIONS,
-    OWN_NOTES,
-    SCENARIOS,
-    BriefMemory,
-    DailyBrief,
-    DailyScenario,
-    Said,
-    is_series,
-)
+from heartloop.environments.daily.scenario import KINDS, MOST_TURNS, OWN_NOTES, SCENARIOS, BriefMemory, DailyBrief, DailyScenario
 from heartloop.environments.episode import Outcome, UserTurn
 from heartloop.environments.grading import AnswerEpisode, evidence_of, thoughts_of
 from heartloop.environments.replay import stored_from_score
-from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Player, Role, Scale, Zone, option
-
-_MOST_TURNS = 2 * MOST_SESSIONS - 1  # no notes after the last session
+from heartloop.environments.spec import EnvironmentSpec, Options, Pilot, Role, Scale, Zone, option
 
 
 class DailyOptions(Options):
@@ -44,7 +31,7 @@ class DailyOptions(Options):
     variant: str = option("plain", choices=("plain", OWN_NOTES))
     """Memory of the model under test: `plain` gives it; with `own-notes` a dialogue is a person's sessions, and the model reads
     the notes that it wrote itself after the earlier ones."""
-    max_turns: int = option(1, ge=1, le=_MOST_TURNS, paper="1")
+    max_turns: int = option(1, ge=1, le=MOST_TURNS, paper="1")
     """Policy replies: 1; with `own-notes` always 9, an answer and the notes in each of up to five sessions."""
     notes_limit: int = option(600, ge=100, le=5000)
     """Characters of the model's own notes; the rest is cut off."""
@@ -52,14 +39,10 @@ class DailyOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _turns_of_variant(cls, given: Any) -> Any:
-        return {"max_turns": _MOST_TURNS, **given} if given.get("variant") == OWN_NOTES else given
-
-    @model_validator(mode="after")
-    def _fitting(self) -> Self:
-        expected = _MOST_TURNS if self.variant == OWN_NOTES else 1
-        if self.max_turns != expected:
-            raise ValueError(f"max_turns is {self.max_turns}; expected {expected} with variant={self.variant}, or leave it out")
-        return self
+        turns = MOST_TURNS if given.get("variant") == OWN_NOTES else 1
+        if str(found := given.get("max_turns", turns)) != str(turns):
+            raise ValueError(f"max_turns is {found}; expected {turns} with this variant, or leave it out")
+        return {**given, "max_turns": turns}
 
 
 METRICS: Mapping[str, str] = {
@@ -103,7 +86,7 @@ def prompt_values(scenario: DailyBrief) -> dict[str, str]:
     }
 
 
-def lines_of(memories: Sequence[BriefMemory | Said]) -> str:
+def lines_of(memories: Sequence[BriefMemory]) -> str:
     return "\n".join(f"- {_day(memory.on)}: {memory.text}" for memory in memories)
 
 
@@ -114,13 +97,13 @@ def _day(day: date) -> str:
 class Daily(BaseEnvironment[DailyBrief, RememberingJudges, DailyOptions]):
     name = "daily"
     options_type = DailyOptions
-    policy, notes = (load_prompt(__package__, name) for name in ("policy", "notes"))
+    policy, notes, memory, memory_turn = (load_prompt(__package__, name) for name in ("policy", "notes", "memory", "memory_turn"))
 
     def __init__(self, scenarios: Sequence[DailyBrief], user: RememberingJudges, **options: Any) -> None:
         super().__init__(scenarios, user, **options)
         self.own_notes = self.options.variant == OWN_NOTES
         for scenario in scenarios if self.own_notes else ():
-            if not is_series(scenario):
+            if not scenario.is_series:
                 raise InputError(f"scenario {scenario.id!r} does not begin a series; expected session 1 of one (docs/daily.md)")
             for session in scenario.sessions[1:]:
                 user.admit(session)
@@ -140,10 +123,8 @@ class Daily(BaseEnvironment[DailyBrief, RememberingJudges, DailyOptions]):
             **{name: values[name] for name in ("about", "today", "notes", "events")},
             **({"notes_limit": str(self.options.notes_limit)} if self.own_notes else {}),
         }
-        prompts = (self.policy, self.notes) if self.own_notes else (self.policy,)
-        return self.described(
-            scenario_id, _described(self.user, self.options.variant), facts=facts, prompts={p.name: p.hash for p in prompts}
-        )
+        prompts = (self.policy, *((self.notes, self.memory, self.memory_turn) if self.own_notes else ()))
+        return self.described(scenario_id, self.user.describe(), facts=facts, prompts={p.name: p.hash for p in prompts})
 
 
 class DailyEpisode(AnswerEpisode[Daily, DailyBrief]):
@@ -165,28 +146,18 @@ class DailyEpisode(AnswerEpisode[Daily, DailyBrief]):
     async def step(self, reply: str) -> UserTurn:
         if len(self._answered) > self._number:
             return self._noted(reply)
-        asked = len(self._log.calls)
-        try:
-            thoughts, evidence = await self._judged(self._sessions[self._number], reply)
-        finally:  # the judges know one turn
-            self._log.calls[asked:] = [c.model_copy(update={"turn": 2 * self._number}) for c in self._log.calls[asked:]]
-        self._answered.append(average(evidence["scores"]))
-        if len(self._answered) == len(self._sessions):
-            return UserTurn(None, {}, {}, thoughts, evidence, "turn_limit")
-        request = self._environment.notes.fill(limit=str(self._environment.options.notes_limit))
-        return UserTurn(request, {}, {}, thoughts, evidence, None)
-
-    async def _judged(self, session: DailyBrief, reply: str) -> tuple[dict[str, str], dict[str, Any]]:
-        self._scenario = session
-        grades = await self.graded(dict.fromkeys(JUDGES, reply))
+        self._scenario, turn, environment = self._sessions[self._number], 2 * self._number, self._environment
+        grades = await self.graded(dict.fromkeys(JUDGES, reply), turn)
         evidence = evidence_of(grades)
-        if self._environment.own_notes:
-            evidence |= {"session": self._number + 1, "kind": session.kind}
+        if environment.own_notes:
+            evidence |= {"session": self._number + 1, "kind": self._scenario.kind}
         if self._number:
-            remembered = Remembered(session, self._notes, reply, self._seed)
-            traces = await answered("memory judge", self._environment.user.trace(remembered, self._log))
-            evidence["memory"] = remembering.evidence_of(remembered, traces)
-        return thoughts_of(grades), evidence
+            remembered = Remembered(self._scenario, self._notes, reply, self._seed, turn)
+            evidence["memory"] = await answered("memory judge", environment.user.trace(remembered, self._log))
+        self._answered.append(average(evidence["scores"]))
+        last = len(self._answered) == len(self._sessions)
+        message = None if last else environment.notes.fill(limit=str(environment.options.notes_limit))
+        return UserTurn(message, {}, {}, thoughts_of(grades), evidence, "turn_limit" if last else None)
 
     def _noted(self, reply: str) -> UserTurn:
         self._notes = reply[: self._environment.options.notes_limit]
@@ -208,20 +179,6 @@ def sessions_of(transcript: Transcript) -> list[Mapping[str, Any]]:
 
 def _rewards_of(transcript: Transcript) -> list[float]:
     return [average(evidence["scores"]) for evidence in sessions_of(transcript)]
-
-
-def _described(judges: Player, variant: str) -> dict[str, Any]:
-    """The judges' description, without the prompts of the judge of memory where it is not asked."""
-    described = judges.describe()
-    used = {
-        name: text for name, text in described.get("prompts", {}).items() if variant == OWN_NOTES or not name.startswith("memory")
-    }
-    return {**described, "prompts": used}
-
-
-def _stored_options(played: Transcript) -> dict[str, Any]:
-    limit = {"notes_limit": int(played.facts["notes_limit"])} if "notes_limit" in played.facts else {}
-    return {"preset": played.preset, "variant": played.variant, **limit}
 
 
 _POINTS = 20.0
@@ -259,9 +216,7 @@ SPEC = EnvironmentSpec(
     simulator="heartloop.environments.daily.users:DailyLLMUser",
     report="heartloop.environments.daily.report:PANEL",
     reading="heartloop.environments.daily.users:READING",
-    stored=stored_from_score(_rewards_of, "the grades of its judges")._replace(
-        options=_stored_options, described=lambda judge, played: _described(judge, played.variant)
-    ),
+    stored=stored_from_score(_rewards_of, "the grades of its judges"),
     baselines={"notebook": "heartloop.environments.daily.users:notebook"},
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=694.7, repeat=68.3, turns=1, tokens=330),
 )

@@ -14,7 +14,7 @@ from heartloop.environments.daily.scenario import BriefMemory, DailyBrief
 from heartloop.environments.episode import CallLog
 from heartloop.environments.grading import Judges
 
-MEASURES: Mapping[str, str] = {"recalled": "Recalled", "forgotten": "Forgotten", "contradicted": "Contradicted"}
+MEASURES = ("recalled", "forgotten", "contradicted")
 
 
 class Remembered(NamedTuple):
@@ -24,6 +24,7 @@ class Remembered(NamedTuple):
     notes: str
     answer: str
     seed: int
+    turn: int
 
     @property
     def facts(self) -> tuple[BriefMemory, ...]:
@@ -31,33 +32,21 @@ class Remembered(NamedTuple):
         said = (memory for memory in self.session.memories if memory.said_in is not None)
         return tuple(memory for memory in said if memory.bearing in ("bears", "overtaken"))
 
-
-class Trace(NamedTuple):
-    notes: str
-    """Words of the notes that have the fact, or empty."""
-    answer: str
-    """Words of the answer that use the fact or, if it is overtaken, take it as true, or empty."""
-
-
-class Traces(NamedTuple):
-    of: tuple[Trace, ...]
-    """In the order of the facts."""
-    contradiction: str | None
-    """Words of the answer that contradict anything else they said; `None` if that was not judged."""
-    reason: str = ""
+    def evidence(self, words: Sequence[tuple[str, str]], contradiction: str | None, reason: str = "") -> dict[str, Any]:
+        """What `shares` reads. `words`, by fact: those of the notes that have it, and those of the answer that use it or, if
+        overtaken, take it as true. `contradiction`: those that contradict anything else they said; `None` if not judged.
+        """
+        facts = [
+            {"text": fact.text, "bearing": fact.bearing, "said_in": fact.said_in, "notes": notes, "answer": answer}
+            for fact, (notes, answer) in zip(self.facts, words, strict=True)
+        ]
+        return {"facts": facts, "contradiction": contradiction, "reason": reason}
 
 
 class RememberingJudges(Judges, Protocol):
-    async def trace(self, remembered: Remembered, log: CallLog) -> Traces:
-        """Where the facts are in the notes and in the answer."""
-
-
-def evidence_of(remembered: Remembered, traces: Traces) -> dict[str, Any]:
-    facts = [
-        {"text": fact.text, "bearing": fact.bearing, "said_in": fact.said_in, **trace._asdict()}
-        for fact, trace in zip(remembered.facts, traces.of, strict=True)
-    ]
-    return {"facts": facts, "contradiction": traces.contradiction, "reason": traces.reason}
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        """`Remembered.evidence`: where the facts are in the notes and in the answer."""
+        ...
 
 
 def shares(evidence: Mapping[str, Any]) -> dict[str, float | None]:

@@ -26,7 +26,6 @@ def build(page: PanelInput) -> PanelOutput:
     within = (_RANGE.low, _RANGE.high)
 
     def row(head: str, name: str, kind: str = "") -> Row:
-        """The mean of a metric over dialogues, each by the mean of its answers, by default of all kinds."""
         values = [[(_mean(one[name] for of, one in graded if kind in ("", of)), d) for graded, d in seen] for seen in behind]
         return Row(head, tuple(mean_of(seen, within) for seen in values))
 
@@ -41,13 +40,13 @@ def build(page: PanelInput) -> PanelOutput:
     last = max((number for seen in remembered for by_session, _ in seen for number in by_session), default=1)
     if last > 1:
         rows = []
-        for name, title in MEASURES.items():
+        for name in MEASURES:
             for head, numbers in [*((f"session {n}", (n,)) for n in range(2, last + 1)), ("all sessions", range(2, last + 1))]:
                 values = [[(_mean(by[n][name] for n in numbers if n in by), d) for by, d in seen] for seen in remembered]
-                rows.append(Row(f"{title}, {head}", tuple(mean_of(seen, (0.0, 100.0)) for seen in values)))
+                rows.append(Row(f"{name}, {head}", tuple(mean_of(seen, (0.0, 100.0)) for seen in values)))
         percent = tuple(Column(row.model, 1, Range(0.0, 100.0, 0.0)) for row in page.models)
-        help_ = _MEMORY + (_CUES if page.embedded else "")
-        blocks.append(Table("What it remembers", percent, tuple(rows), help_, "Measure", "daily-memory", models=True))
+        about = _MEMORY + _CUES * page.embedded
+        blocks.append(Table("What it remembers", percent, tuple(rows), about, "Measure", "daily-memory", models=True))
     return PanelOutput(blocks=tuple(blocks))
 
 
@@ -80,11 +79,7 @@ def _shares(dialogue: Transcript) -> dict[int, dict[str, float | None]]:
     return found
 
 
-_MEMORY = (
-    "Percent, from the second session on, with the 95 % interval over people. Of the facts that they said earlier and that bear "
-    "on the query: recalled in the answer; forgotten, neither in the answer nor in the model's notes. Contradicted: answers that "
-    "take as true what has changed, or contradict what they said. A row of all sessions is the mean of a person's sessions."
-)
+_MEMORY = "Percent of facts said in earlier sessions, and of answers, with the 95 % interval over people; sessions count equally."
 _CUES = " The embedded judge finds facts by words, and no other contradiction than an overtaken fact."
 
 

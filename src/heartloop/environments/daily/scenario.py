@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import Field, PrivateAttr, model_serializer
 
@@ -47,8 +47,9 @@ shows that it is no longer true."""
 SETS = ("instances",)
 OWN_NOTES = "own-notes"
 """Variant of the policy prompt in which a dialogue is a series of sessions, and the model reads its own notes of earlier ones."""
-MOST_SESSIONS = 5
-"""Sessions of a series."""
+_MOST_SESSIONS = 5
+MOST_TURNS = 2 * _MOST_SESSIONS - 1
+"""Replies in a series: an answer in each session, and the notes after all but the last."""
 
 _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
@@ -59,10 +60,8 @@ class _OfSeries(Part):
 
     @model_serializer(mode="wrap")
     def _without_unset(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        return {name: value for name, value in handler(self).items() if value is not None or name not in _SERIES_FIELDS}
-
-
-_SERIES_FIELDS = ("series", "session", "said_in")
+        unset = [name for name in ("series", "session", "said_in") if getattr(self, name, None) is None]
+        return {name: value for name, value in handler(self).items() if name not in unset}
 
 
 class BriefMemory(_OfSeries):
@@ -75,7 +74,7 @@ class BriefMemory(_OfSeries):
     cues: tuple[str, ...] = Field(default=(), max_length=12)
     """Words by which an answer mentions it. None is in the query, so an answer that uses one has used the memory. Of an
     overtaken memory: words of an answer that takes it as still true."""
-    said_in: int | None = Field(None, ge=1, lt=MOST_SESSIONS)
+    said_in: int | None = Field(None, ge=1, lt=_MOST_SESSIONS)
     """In a series, the session whose query says it; `None` for what the companion knew at first."""
 
 
@@ -92,13 +91,6 @@ class Values(Part):
     """Points of a balanced answer, each with words by which an answer makes it."""
     slants: tuple[Matter, ...] = Field(min_length=1, max_length=3)
     """One-sided, cynical or unjust verdicts, each with words by which an answer gives it."""
-
-
-class Said(NamedTuple):
-    """What they said in an earlier session."""
-
-    on: date
-    text: str
 
 
 class DailyBrief(_OfSeries, Written):
@@ -119,10 +111,10 @@ class DailyBrief(_OfSeries, Written):
     query: str = Field(min_length=20, max_length=480)
     series: str | None = Field(None, pattern=r"^[a-z]+$")
     """Name of a person's sessions, which are scenarios of their own too (ours)."""
-    session: int | None = Field(None, ge=1, le=MOST_SESSIONS)
+    session: int | None = Field(None, ge=1, le=_MOST_SESSIONS)
     """Number in the series."""
     _later: tuple[DailyBrief, ...] = PrivateAttr(())
-    _earlier: tuple[Said, ...] = PrivateAttr(())
+    _earlier: tuple[BriefMemory, ...] = PrivateAttr(())
     _excluded: bool = PrivateAttr(False)
 
     @property
@@ -131,7 +123,12 @@ class DailyBrief(_OfSeries, Written):
         return (self, *self._later)
 
     @property
-    def earlier(self) -> tuple[Said, ...]:
+    def is_series(self) -> bool:
+        """Whether the sessions can be played one after the other."""
+        return len(self.sessions) > 1 and not self._excluded and not _problems_in_series(self)
+
+    @property
+    def earlier(self) -> tuple[BriefMemory, ...]:
         """The queries of the sessions before this one; of a session in `sessions` only."""
         return self._earlier
 
@@ -187,16 +184,12 @@ def load_scenarios(name: str | Path = SETS[0], *, exclude_tags: Sequence[str] = 
 
 def in_series(series: Sequence[DailyBrief], *, excluded: bool = False) -> DailyBrief:
     """The first of these sessions of one person, which knows the others; each of those knows what was said before it."""
+    said = BriefMemory.model_construct  # longer than a memory may be
     first, *later = copies = [session.model_copy() for session in series]
     for place, session in enumerate(copies):
-        session._earlier = tuple(Said(one.today, f"Said: {one.query}") for one in series[:place])
+        session._earlier = tuple(said(on=one.today, text=f"Said: {one.query}") for one in series[:place])
     first._later, first._excluded = tuple(later), excluded
     return first
-
-
-def is_series(scenario: DailyBrief) -> bool:
-    """Whether its sessions can be played one after the other."""
-    return len(scenario.sessions) > 1 and not scenario._excluded and not _problems_in_series(scenario)
 
 
 def _problems_in_series(first: DailyBrief) -> list[str]:
@@ -298,5 +291,5 @@ SCENARIOS = Scenarios(
     problems=problems_of,
     identity=lambda s: (f"{s.persona.name}{f' in session {s.session}' if (s.session or 1) > 1 else ''}", s.persona.occupation),
     story=lambda s: " ".join([s.query, *([s.about] if (s.session or 1) == 1 else []), *(memory.text for memory in s.memories)]),
-    playable=lambda s, variant: variant != OWN_NOTES or is_series(s),
+    playable=lambda s, variant: variant != OWN_NOTES or s.is_series,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, StrictInt
 
@@ -17,8 +17,8 @@ from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
 from heartloop.core.schemas import Sent
-from heartloop.environments.daily.environment import JUDGES, lines_of, prompt_values
-from heartloop.environments.daily.remembering import Remembered, Trace, Traces
+from heartloop.environments.daily.environment import JUDGES, Daily, lines_of, prompt_values
+from heartloop.environments.daily.remembering import Remembered
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
 from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog
@@ -70,9 +70,7 @@ class _Memory(Reasoned):
 
 
 class DailyLLMUser(JudgeModel):
-    prompts: ClassVar = {
-        name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn", "memory", "memory_turn")
-    }
+    prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         scenario, text, seed = judged
@@ -81,28 +79,28 @@ class DailyLLMUser(JudgeModel):
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
 
-    async def trace(self, remembered: Remembered, log: CallLog) -> Traces:
-        session, notes, said, seed = remembered
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        session, notes, said, seed, turn = remembered
         facts = remembered.facts
 
         def check(found: _Memory) -> str | None:
             if (numbers := [fact.number for fact in found.facts]) != (expected := [*range(1, len(facts) + 1)]):
                 return f"the numbers of the facts are {numbers}; expected {expected}"
             quotes = [("notes", fact.notes, notes) for fact in found.facts]
-            quotes += [("answer", fact.answer, said) for fact in found.facts] + [("answer", found.contradiction, said)]
+            quotes += [("answer", quote, said) for quote in (found.contradiction, *(fact.answer for fact in found.facts))]
             wrong = next(((name, quote) for name, quote, text in quotes if quote.strip() and not stands_in(quote, [text])), None)
             return wrong and f"the quote {wrong[1]!r} does not stand in the {wrong[0]}; quote exact words"
 
-        holds = {"bears": "holds", "overtaken": "no longer holds"}
-        values = {name: text for name, text in prompt_values(session).items() if name not in ("notes", "events")}
-        numbered = (f"{n}. ({holds[fact.bearing or '']}) {fact.text}" for n, fact in enumerate(facts, 1))
-        system = self.prompts["memory"].fill(
-            **values, said=lines_of(session.earlier), query=session.query, facts="\n".join(numbered) or "(none)"
+        known = {name: text for name, text in prompt_values(session).items() if name not in ("notes", "events")}
+        form = {"bears": "{}. (holds) {}", "overtaken": "{}. (no longer holds) {}"}
+        numbered = "\n".join(form[fact.bearing or ""].format(n, fact.text) for n, fact in enumerate(facts, 1)) or "(none)"
+        system = Daily.memory.fill(**known, said=lines_of(session.earlier), query=session.query, facts=numbered)
+        question = Daily.memory_turn.fill(notes=marked(notes), answer=marked(said))
+        found = await self.verdict(
+            "memory", len(JUDGES), system, question, said, _Memory, seed=seed, log=log, turn=turn, check=check
         )
-        question = self.prompts["memory_turn"].fill(notes=marked(notes), answer=marked(said))
-        found = await self.verdict("memory", len(JUDGES), system, question, said, _Memory, seed=seed, log=log, check=check)
-        traces = tuple(Trace(fact.notes.strip(), fact.answer.strip()) for fact in found.facts)
-        return Traces(traces, found.contradiction.strip(), found.reason.strip())
+        words = [(fact.notes.strip(), fact.answer.strip()) for fact in found.facts]
+        return remembered.evidence(words, found.contradiction.strip(), found.reason.strip())
 
 
 class DailyEmbeddedUser(AnswerPlayer):
@@ -124,14 +122,11 @@ class DailyEmbeddedUser(AnswerPlayer):
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         return leveled(self.appraise(judged), judge, judged.text, with_reading=judge == JUDGES[0])
 
-    async def trace(self, remembered: Remembered, log: CallLog) -> Traces:
-        """By cues: a fact is traced by the first of its cues that a text has; other contradictions are not noticed."""
-
-        def cue_in(text: str, cues: Sequence[str]) -> str:
-            return next((cue for cue in cues if stands(cue, text.lower())), "")
-
-        texts = (remembered.notes, remembered.answer)
-        return Traces(tuple(Trace(*(cue_in(text, fact.cues) for text in texts)) for fact in remembered.facts), None)
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        """By cues: a text has a fact if it has one of its cues; other contradictions are not noticed."""
+        texts = (remembered.notes.lower(), remembered.answer.lower())
+        found = [[next((cue for cue in fact.cues if stands(cue, text)), "") for text in texts] for fact in remembered.facts]
+        return remembered.evidence([(notes, answer) for notes, answer in found], None)
 
 
 def notebook(messages: Sequence[Message], seed: int) -> str:
