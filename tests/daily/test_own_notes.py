@@ -95,6 +95,14 @@ class TestASeries:
         early = RUNA.sessions[1].model_copy(update={"session": 1})
         assert any("note 1 was said in session 1; expected one before session 1" in one for one in problems_of(early))
 
+    def test_what_was_said_is_in_the_query_that_says_it(self) -> None:
+        note = RUNA.sessions[2].dialogue_memory[1]
+        unsaid = changed(3, dialogue_memory=(note.model_copy(update={"cues": ("settee", "couch", "bench")}),))
+        assert any(
+            "no cue of 'Bought an armchair, a red one.' is in the query of session 2" in one for one in problems_of(unsaid)
+        )
+        assert problems_of(RUNA) == []
+
     def test_sessions_are_one_person_and_two_series_of_one_name_are_two(self) -> None:
         identities = {SCENARIOS.identity(one) for one in load_scenarios(FILE)}
         assert len(identities) == 3

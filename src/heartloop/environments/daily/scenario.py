@@ -230,6 +230,14 @@ def problems_of(scenario: DailyBrief) -> list[str]:
             if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2
         ]
     problems += _problems_in_series(scenario)
+    queries = {one.session: one.query.lower() for one in scenario.sessions}
+    problems += [
+        f"session {one.session}: no cue of {memory.text!r} is in the query of session {memory.said_in}, which says it"
+        for one in scenario.sessions[1:]
+        for memory in one.memories
+        if memory.bearing == "bears" and memory.cues and memory.said_in in queries
+        and not any(stands(cue, queries[memory.said_in]) for cue in memory.cues)
+    ]  # fmt: skip
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
         days = [memory.on for memory in row]
         if days != sorted(days):
