@@ -207,7 +207,7 @@ class TestWhatIsRemembered:
         assert [rows[f"{title}, all sessions"] for title in MEASURES] == [75.0, 25.0, 50.0]
         last = page.dialogues[0].turns[4]
         assert [row[1] for row in report.PANEL.turn(page.dialogues[0], last).details[1].rows] == [
-            "recalled", "forgotten", "no longer true",
+            "bears, in answer", "bears, in neither", "overtaken, in notes",
         ]  # fmt: skip
         kinds = means(report.build(page).blocks[1])
         assert kinds == {

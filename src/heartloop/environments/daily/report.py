@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from statistics import fmean
-from typing import Any
 
 from heartloop.core.blocks import Column, Details, PanelInput, PanelOutput, Range, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
@@ -93,18 +92,16 @@ def _turn(transcript: Transcript, turn: Turn) -> TurnView:
     details = [Details("Six grades and their reasons", rows, open=True)] if rows else []
     memory = mapping_of(turn.evidence.get("memory"))
     facts = [mapping_of(fact) for fact in memory["facts"]] if isinstance(memory.get("facts"), list) else []
-    traced = [(str(one.get("text")), _outcome(one), str(one.get("answer") or one.get("notes") or "")) for one in facts]
+    found = [next((name for name in ("answer", "notes") if one.get(name)), "") for one in facts]
+    traced = [
+        (str(one.get("text")), f"{one.get('bearing')}, in {place or 'neither'}", str(one.get(place, "")))
+        for one, place in zip(facts, found, strict=True)
+    ]
     if memory.get("contradiction"):
         traced.append(("Anything else they said", "contradicted", str(memory["contradiction"])))
     if traced:
         details.append(Details("What it remembers", tuple(traced)))
     return TurnView(details=tuple(details))
-
-
-def _outcome(fact: Mapping[str, Any]) -> str:
-    if fact.get("bearing") == "overtaken":
-        return "taken as still true" if fact.get("answer") else "no longer true"
-    return "recalled" if fact.get("answer") else "in the notes" if fact.get("notes") else "forgotten"
 
 
 PANEL = panel_of(
