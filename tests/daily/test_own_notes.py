@@ -73,6 +73,19 @@ class TestASeries:
         assert not any("said_in" in memory for memory in alone.model_dump()["dialogue_memory"])
         assert RUNA.sessions[1].model_dump()["dialogue_memory"][0]["said_in"] == 1
 
+    def test_ten_people_are_shipped_with_enough_to_remember_and_to_correct(self) -> None:
+        """Five sessions each; at least four facts that bear, two that are overtaken, and two from further back than last time."""
+        series = [one for one in load_scenarios() if one.is_series]
+        assert len({one.persona.name for one in series}) == len(series) == 10
+        for first in series:
+            said = [(number, memory) for number, one in enumerate(first.sessions, 1) for memory in one.memories if memory.said_in]
+            bearings = [memory.bearing for _, memory in said]
+            assert len(first.sessions) == 5
+            assert bearings.count("bears") >= 4
+            assert bearings.count("overtaken") >= 2
+            assert sum(number - (memory.said_in or number) >= 2 for number, memory in said) >= 2
+            assert any(one.kind == "remembering" for one in first.sessions)
+
     @pytest.mark.parametrize(
         ("number", "fields", "problem"),
         [
