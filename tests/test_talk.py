@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.cli.conversation import Interrupt
+from heartloop.cli.conversation import Interrupt, better_than
 from heartloop.core.chat import HUMAN
-from heartloop.core.dialogue import Transcript, read_transcripts
-from heartloop.environments.registry import specs
+from heartloop.core.dialogue import Transcript, Turn, read_transcripts
+from heartloop.environments.registry import load_environment, specs
 from tests.commands import Done, environment, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -58,6 +58,12 @@ def test_a_reply_that_the_embedded_user_cannot_read_is_named_before_the_next_one
     assert dialogue.count("not in English") == end.count("not in English") == 1
 
 
+def test_taking_a_reply_back_does_not_repeat_the_warning_about_the_one_before(tmp_path: Path) -> None:
+    typed = f"Ich weiss nicht, was ich dazu sagen soll.\n{FIRST}\n:undo\n{SECOND}\n"
+    done = talk("sage", PERSON, typed=typed, cwd=tmp_path)
+    assert done.out.split("What each reply did")[0].count("not in English") == 1
+
+
 def test_after_the_end_a_better_dialogue_is_shown_recorded_or_of_a_baseline(tmp_path: Path) -> None:
     recorded = talk("sage", PERSON, typed=f"{THIRD}\n", cwd=tmp_path).out.split("What a better one did")[1]
     assert "recorded/" in recorded
@@ -67,6 +73,20 @@ def test_after_the_end_a_better_dialogue_is_shown_recorded_or_of_a_baseline(tmp_
     best = max(read_transcripts(tmp_path / "two" / "transcripts.jsonl"), key=lambda one: one.score or 0.0)
     assert best.model in better
     assert "Recorded dialogue" not in better
+
+
+def test_a_better_dialogue_is_better_by_a_twentieth_of_the_scale_and_not_silence() -> None:
+    def ended(model: str, score: float) -> Transcript:
+        turn = Turn(index=0, reply="Mm.", state={"emotion": score}, change={"emotion": score - 40})
+        return Transcript(
+            environment="sage", scenario="s", fingerprint="f", model=model, preset="corrected", user="embedded",
+            opening="I cannot sleep.", start={"emotion": 40.0}, turns=(turn,), stop="turn_limit", score=score,
+        )  # fmt: skip
+
+    scale = load_environment("sage").scale
+    me, near, silence, better = ended(HUMAN, 40), ended("x/near", 44.9), ended("heartloop/silent", 90), ended("x/better", 45)
+    assert better_than(me, [me, near, silence], scale) is None
+    assert better_than(me, [me, near, silence, better], scale) is better
 
 
 def test_without_arguments_the_seed_chooses_the_person(tmp_path: Path) -> None:

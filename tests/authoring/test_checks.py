@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from heartloop.authoring.checks import (
     BATCH,
@@ -25,8 +26,10 @@ from heartloop.authoring.checks import (
     similarity,
 )
 from heartloop.authoring.store import WrittenFiles
+from heartloop.cli.main import app
 from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent, EndpointStopped, InputError, MalformedReply, UseError
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import SCENARIOS, SageScenario, load_scenarios
 from heartloop.models.budget import Meter
 from heartloop.models.client import EndpointChat
@@ -45,12 +48,28 @@ def changed(scenario: SageScenario, **changes: Any) -> SageScenario:
     return SageScenario.model_validate(plain(scenario) | changes)
 
 
-def test_without_scikit_learn_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [module for module in sys.modules if module.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
+
+
+@pytest.mark.usefixtures("without_scikit_learn")
+def test_without_scikit_learn_one_sentence_says_what_to_install() -> None:
     with pytest.raises(UseError, match=r"scikit-learn.*\[authoring\]"):
-        problems_of_set(SCENARIOS, [ONE, TWO])
+        similarity(["one", "two"])
+
+
+@pytest.mark.usefixtures("without_scikit_learn")
+def test_without_scikit_learn_everything_but_near_duplicates_is_checked() -> None:
+    persona = plain(ONE)["persona"]
+    (problem,) = problems_of_set(SCENARIOS, [ONE, changed(TWO, persona=persona), changed(THREE, title="Another")])
+    assert "2 people of the same name and occupation" in problem
+    done = CliRunner().invoke(app, ["scenarios", "check", "sage"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("no problem found") == len(load_environment("sage").scenarios.sets)
+    assert done.stderr.count("Near-duplicates were not compared") == len(done.stderr.splitlines()) == 1
 
 
 def test_a_scenarios_own_problem_is_named_with_its_id() -> None:

@@ -36,6 +36,10 @@ def _in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEARTLOOP_CACHE", raising=False)
 
 
+def test_tab_completion_shows_the_public_names_before_they_are_loaded() -> None:
+    assert dir(heartloop) == sorted(heartloop.__all__)
+
+
 def test_evaluate_and_the_command_make_and_resume_the_same_run(tmp_path: Path) -> None:
     run = heartloop.evaluate("sage", "heartloop/fixer", **SMALL)
     words = ("eval", "sage", "--model", "heartloop/fixer", "--user", "embedded", "--limit", "2", "-E", "max_turns=3")

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,16 @@ _TERMS: dict[str, Any] = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 _WEIGHTS: dict[str, Any] = {"sublinear_tf": True}
 
 
+def comparable() -> bool:
+    return find_spec("sklearn") is not None
+
+
 def problems_of_set(kind: Scenarios, scenarios: Sequence[Any]) -> list[str]:
+    """All problems; near-duplicates only where scenarios are `comparable`."""
     problems = [f"{s.id}: {problem}" for s in scenarios for problem in problems_of_one(kind, s)]
     identities = Counter(identity_of(kind, s) for s in scenarios)
     problems += [f"{name}, {work}: {n} people of the same name and occupation" for (name, work), n in identities.items() if n > 1]
-    likeness = similarity([kind.story(s) for s in scenarios])
+    likeness = similarity([kind.story(s) for s in scenarios]) if comparable() else np.eye(len(scenarios))
     for i, j in zip(*np.nonzero(np.triu(likeness > NEAR_DUPLICATE, k=1)), strict=True):
         problems.append(f"{scenarios[i].id} and {scenarios[j].id} are near-duplicates (cosine {likeness[i, j]:.2f})")
     spoken: dict[str, str] = {}

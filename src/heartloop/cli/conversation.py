@@ -43,6 +43,8 @@ from heartloop.models.names import close
 from heartloop.models.recorded import READER, recordings
 
 WIDEST = 72  # columns of text
+_BETTER = 0.05
+"""Share of the scale by which a better dialogue is above the human's, at least (ours)."""
 _ENDS = {
     "success": "The dialogue ended: success.",
     "failure": "The dialogue ended: failure.",
@@ -95,10 +97,12 @@ class Screen:
         A reply is taken back by playing again with those before it: the same seed, or a model's cache, gives the same answers.
         """
 
+        shown = -1
+
         def watch(transcript: Transcript) -> None:
             self._latest = transcript
             if len(transcript.turns) == len(self._replies):
-                self._show(transcript)
+                self._show(transcript, again=len(transcript.turns) == shown)
 
         with self._interrupt:
             while True:
@@ -107,6 +111,7 @@ class Screen:
                         return await play(environment, scenario, self, seed=seed, watch=watch)
                 except TakenBack:
                     self._replies.pop()
+                    shown = len(self._replies)
                 except (EndOfDialogue, asyncio.CancelledError):
                     if self._latest is None:
                         raise
@@ -124,8 +129,8 @@ class Screen:
         self._print(self._prompt)
         self._print(":help lists the commands, :quit ends.\n", style="dim")
 
-    def _show(self, transcript: Transcript) -> None:
-        if transcript.turns and (why := unread_in_words(transcript.turns[-1].evidence)):
+    def _show(self, transcript: Transcript, *, again: bool) -> None:
+        if transcript.turns and not again and (why := unread_in_words(transcript.turns[-1].evidence)):
             self._print(f"{why} :undo takes it back.", style="yellow")
         message = transcript.turns[-1].message if transcript.turns else transcript.opening
         if message is not None:
@@ -285,7 +290,7 @@ def run_talk(
             console.print("You ended the dialogue early; the others played to its end.", style="dim")
     elif asked:
         console.print("Baselines are played with the embedded user only.", style="dim")
-    if (better := better_than(transcript, recorded_dialogues(spec.name, chosen) or played.transcripts)) is not None:
+    if (better := better_than(transcript, recorded_dialogues(spec.name, chosen) or played.transcripts, spec.scale)) is not None:
         console.print(better_one(spec, better, recorded=better.user != transcript.user))
     if asked and (spent := plan.models.meter.summary()):
         console.print(spent)
@@ -342,12 +347,13 @@ def recorded_dialogues(environment: str, scenario: str) -> list[Transcript]:
     return []
 
 
-def better_than(mine: Transcript, others: Sequence[Transcript]) -> Transcript | None:
-    """The dialogue with the highest score, if that is above the human's."""
-    scored = [(points, one) for one in others if one.turns and (points := points_of(one)) is not None]
+def better_than(mine: Transcript, others: Sequence[Transcript], scale: Scale) -> Transcript | None:
+    """The dialogue with the highest score, if that is clearly above the human's; never one of silence."""
+    shown = (one for one in others if one.turns and one.model != "heartloop/silent")
+    scored = [(points, one) for one in shown if (points := points_of(one)) is not None]
     points, best = max(scored, key=lambda row: row[0], default=(0.0, None))
     own = points_of(mine)
-    return best if own is None or points > own else None
+    return best if own is None or points >= own + _BETTER * (scale.high - scale.low) else None
 
 
 def better_one(spec: EnvironmentSpec, transcript: Transcript, *, recorded: bool) -> RenderableType:

@@ -15,7 +15,7 @@ from typer import Argument, Option
 from heartloop.cli import options as given
 from heartloop.cli.write import write_app
 from heartloop.core.errors import UseError
-from heartloop.core.system import reported
+from heartloop.core.system import install_command, reported
 from heartloop.core.text import amount
 
 if TYPE_CHECKING:
@@ -162,8 +162,13 @@ def scenarios_check(
 
     Names all errors. Exits with 2 if a record violates the schema, and with 1 if one breaks a rule.
     """
+    from heartloop.authoring.checks import comparable
+
     spec, names = _sets_of(scenarios, environment)
-    raise typer.Exit(max(_check(spec, name) for name in names))
+    worst = max(_check(spec, name) for name in names)
+    if not comparable():
+        typer.echo(f"Near-duplicates were not compared: scikit-learn is not installed ({install_command('authoring')})", err=True)
+    raise typer.Exit(worst)
 
 
 def _check(spec: EnvironmentSpec, scenarios: str) -> int:
