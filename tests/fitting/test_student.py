@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -12,7 +14,7 @@ from heartloop.cli.main import app
 from heartloop.core.dialogue import Transcript, Turn, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.episode import play
-from heartloop.environments.reading import LEAST_AGREEMENT
+from heartloop.environments.reading import LEAST_AGREEMENT, check_agreement
 from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import ReleasedProfile, SageReleasedScenario
 from heartloop.environments.sage.users import SageEmbeddedUser
@@ -82,8 +84,6 @@ def test_it_ranks_what_it_has_not_seen(rows: JudgedRows, student: Path) -> None:
     assert card["fitted_on"]["models"] == sorted(MODELS)
     lowest, *_, highest = seen["calibration"]["emotion"]
     assert lowest[1] < 0 < highest[1]
-    perfect = agreement(rows, rows.targets)
-    assert perfect["turn_r"] == perfect["dialogue_r"] == perfect["model_spearman"] == {"emotion": 1.0}
 
 
 def test_folds_share_neither_models_nor_scenarios(rows: JudgedRows) -> None:
@@ -99,6 +99,26 @@ def test_a_perfect_prediction_agrees_perfectly(rows: JudgedRows) -> None:
     seen = agreement(rows, rows.targets)
     assert seen["turn_r"] == seen["dialogue_r"] == seen["model_spearman"] == {"emotion": 1.0}
     assert all(model["emotion"]["judged"] == model["emotion"]["predicted"] for model in seen["models"].values())
+
+
+def test_agreement_within_models_is_apart_from_the_order_of_the_models(rows: JudgedRows) -> None:
+    """Of two models with three dialogues, r is -1 and 1; one with a single dialogue has no r. The models are in order."""
+    judged, guessed = [1, 2, 3, 11, 12, 13, 20], [3, 2, 1, 11, 12, 13, 20]
+    ours = rows._replace(
+        targets=np.array(judged, float)[:, None], length=np.ones(7), dialogue=np.arange(7), model=np.array([0, 0, 0, 1, 1, 1, 2])
+    )
+    seen = agreement(ours, np.array(guessed, float)[:, None])
+    assert seen["within_model_r"] == {"emotion": 0.0}
+    assert seen["model_spearman"] == {"emotion": 1.0}
+    assert seen["dialogue_r"]["emotion"] > 0.9
+
+
+@pytest.mark.parametrize(("models", "spearman", "refused"), [(5, 0.43, True), (4, 0.43, False), (5, 0.5, False)])
+def test_a_student_that_orders_five_models_otherwise_is_refused(models: int, spearman: float, refused: bool) -> None:
+    held = {"of": "models and scenarios", "dialogue_r": {"emotion": 0.8}, "model_spearman": {"emotion": spearman}}
+    card = {"held_out": {**held, "models": dict.fromkeys(map(str, range(models)), {})}}
+    with pytest.raises(InputError, match=r"0\.43 in the order of the models") if refused else nullcontext():
+        check_agreement(card)
 
 
 def test_nothing_after_the_reply_is_seen(tmp_path: Path, rows: JudgedRows) -> None:
@@ -129,6 +149,7 @@ def test_the_command_writes_once_and_shows_the_card(tmp_path: Path) -> None:
     done = invoke(app, ["student", "fit", str(played), "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert invoke(app, ["student", "show", str(out)]).output in done.output
+    assert "within one model" in done.output
     again = invoke(app, ["student", "fit", str(played), "--out", str(out)])
     assert isinstance(again.exception, UseError)
     student = f"student:{out}"

@@ -120,7 +120,8 @@ def fit(
 ) -> None:
     """Fit a student on the judged replies of runs. Use it with `--judge student:FILE`.
 
-    A student that agrees with its judge by less than r 0.5 per held-out dialogue is refused; nothing is written.
+    A student that agrees with its judge by less than r 0.5 per held-out dialogue, or in the order of five or more models, is
+    refused; nothing is written.
     """
     from heartloop.environments.reading import check_agreement
     from heartloop.fitting.student import fit_student, read_rows
@@ -144,6 +145,8 @@ def show(student: Annotated[Path, Argument(help="File that `student fit` wrote."
 
 
 def _show(model: LinearModel) -> None:
+    from heartloop.environments.reading import LEAST_AGREEMENT
+
     card = model.card
     fitted, seen = card["fitted_on"], card["held_out"]
     typer.echo(f"Student of {', '.join(card['judges'])} in {card['environment']}, weights {model.hash}")
@@ -154,6 +157,11 @@ def _show(model: LinearModel) -> None:
     for key, value in seen["turn_r"].items():
         spearman = seen["model_spearman"].get(key)
         ranks = f", models (Spearman) {spearman:.2f}" if spearman is not None else ""
+        within = seen.get("within_model_r", {}).get(key)  # a card of an earlier version has none
+        if within is not None:
+            ranks = (
+                f", {within:.2f} within one model{'' if within >= LEAST_AGREEMENT else ' (does not rank its dialogues)'}{ranks}"
+            )
         alone = f"reply length alone {seen['length_r'][key]:.2f}"
         typer.echo(f"  {key}: r {value:.2f} per reply, {seen['dialogue_r'][key]:.2f} per dialogue{ranks}; {alone}")
         parts = "  ".join(f"{guessed:+.1f} / {judged:+.1f}" for guessed, judged in seen["calibration"][key])

@@ -173,18 +173,22 @@ class LearnedAppraiser:
 
 
 LEAST_AGREEMENT = 0.5
-"""Least Pearson's r of a student that may judge with its judge: of the sums over a held-out dialogue, in every part (ours)."""
+"""Least r of a student that may judge with its judge, in every part (ours): Pearson's of the sums over a held-out dialogue, and
+Spearman's of the means of the models, where it was fitted on at least `_RANKED` of them."""
+_RANKED = 5
 
 
 def check_agreement(card: Mapping[str, Any]) -> None:
     """Refuses a student whose card says that it does not judge as its judge does."""
     held_out = card["held_out"]
-    part, least = min(held_out["dialogue_r"].items(), key=lambda item: item[1])
-    if least < LEAST_AGREEMENT:
-        raise InputError(
-            f"the student agrees with its judge on held-out {held_out['of']} by r {least:.2f} per dialogue ({part}); "
-            f"expected at least {LEAST_AGREEMENT:g} of a judge; fit a student on more scenarios and on more models that differ"
-        )
+    ranks = held_out["model_spearman"] if len(held_out["models"]) >= _RANKED else {}
+    for agreed, of in ((held_out["dialogue_r"], "per dialogue"), (ranks, "in the order of the models (Spearman)")):
+        for part, r in agreed.items():
+            if r < LEAST_AGREEMENT:
+                raise InputError(
+                    f"the student agrees with its judge on held-out {held_out['of']} by r {r:.2f} {of} ({part}); expected at "
+                    f"least {LEAST_AGREEMENT:g} of a judge; fit a student on more scenarios and on more models that differ"
+                )
 
 
 class StudentAppraiser:

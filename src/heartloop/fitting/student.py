@@ -116,8 +116,8 @@ def held_out(rows: JudgedRows, seed: int = 0) -> Folds:
 def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
     """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
 
-    `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `length_r` is what the
-    length of a reply alone reaches; `models` has the mean of the sums by model, judged and predicted; `calibration` has the mean
+    `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `within_model_r` is the
+    mean of `dialogue_r` over models that the judge gave three or more values; `length_r` is what the length of a reply alone reaches; `models` has the mean of the sums by model, judged and predicted; `calibration` has the mean
     judged change in fifths of the predicted one.
     """
     from scipy.stats import spearmanr
@@ -140,6 +140,11 @@ def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
         "dialogues": len(dialogues),
         "turn_r": by_key(guessed, judged),
         "dialogue_r": by_key(sums[1], sums[0]),
+        "within_model_r": {
+            key: round(float(np.mean([correlation(guessed, judged) for judged, guessed in varied])), 3)
+            for n, key in enumerate(rows.keys)
+            if (varied := [own for own in (sums[:, model == number, n] for number in numbers) if len(set(own[0])) > 2])
+        },
         "length_r": {key: abs(correlation(rows.length[known], judged[:, n])) for n, key in enumerate(rows.keys)},
         "model_spearman": {
             key: round(float(spearmanr(means[:, 0, n], means[:, 1, n])[0]), 3)
