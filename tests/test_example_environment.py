@@ -84,10 +84,13 @@ def test_under_any_name_it_passes_the_conformance_test_unedited(fresh: Path) -> 
     assert "PASS: tea_house" in done.stdout
     assert "Tea house" in done.stdout
     assert not list((fresh / "tea_house").rglob("*newcomer*"))
+    words = [fresh / "venv" / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tea_house"]
+    tested = subprocess.run(words, cwd=fresh, capture_output=True, text=True, timeout=120, check=False)
+    assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
 
 
 def test_a_name_that_is_taken_or_no_package_name_and_a_folder_that_exists_are_refused(tmp_path: Path) -> None:
-    for name, said in (("Tea-House", "first_day"), ("class", "first_day"), ("json", "installed"), ("heartloop", "installed")):
+    for name, said in (("Tea-House", "tea_house"), ("class", "first_day"), ("json", "module"), ("sage", "environment")):
         refused("environments", "new", name, cwd=tmp_path, said=(name, said))
     assert list(tmp_path.iterdir()) == []
     assert "heartloop check tea" in heartloop("environments", "new", "tea", cwd=tmp_path, code=0).out
@@ -107,7 +110,8 @@ def test_the_documented_commands_work_once_it_is_installed(fresh: Path) -> None:
     assert "newcomer" in done.stdout
     card = json.loads((fresh / "newcomer-run" / "scores.json").read_text(encoding="utf-8"))
     means = {row["model"]: row["headline"]["mean"] for row in card["models"]}
-    assert means["heartloop/questioner"] == 100.0
+    # four arrive; with the one who trusts less, four questions lead from ease 4 to 8: (4 * 100 + 50 + 50 / 3) / 5
+    assert means["heartloop/questioner"] == pytest.approx(93.33, abs=0.01)
     assert means["heartloop/questioner"] > means["heartloop/fixer"]
     html = (fresh / "newcomer-run" / "report" / "index.html").read_text(encoding="utf-8")
     assert "Does the newcomer arrive?" in html

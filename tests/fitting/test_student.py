@@ -116,7 +116,7 @@ def test_agreement_within_models_is_apart_from_the_order_of_the_models(rows: Jud
 @pytest.mark.parametrize(("models", "spearman", "refused"), [(5, 0.43, True), (4, 0.43, False), (5, 0.5, False)])
 def test_a_student_that_orders_five_models_otherwise_is_refused(models: int, spearman: float, refused: bool) -> None:
     held = {"of": "models and scenarios", "dialogue_r": {"emotion": 0.8}, "model_spearman": {"emotion": spearman}}
-    card = {"held_out": {**held, "models": dict.fromkeys(map(str, range(models)), {})}}
+    card = {"held_out": {**held, "models": {str(n): {} for n in range(models)}}}
     with pytest.raises(InputError, match=r"0\.43 in the order of the models") if refused else nullcontext():
         check_agreement(card)
 

@@ -117,8 +117,9 @@ def agreement(rows: JudgedRows, predicted: Floats) -> dict[str, Any]:
     """How predictions, shape (rows, keys), agree with the judge; rows without one are left out.
 
     `turn_r` and `dialogue_r` are Pearson's r of single changes and of their sums over a dialogue, by key; `within_model_r` is the
-    mean of `dialogue_r` over models that the judge gave three or more values; `length_r` is what the length of a reply alone reaches; `models` has the mean of the sums by model, judged and predicted; `calibration` has the mean
-    judged change in fifths of the predicted one.
+    mean of `dialogue_r` over models that the judge gave three or more values; `length_r` is what the length of a reply alone
+    reaches; `models` has the mean of the sums by model, judged and predicted; `calibration` has the mean judged change in fifths
+    of the predicted one.
     """
     from scipy.stats import spearmanr
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from heartloop.core.errors import UseError
 from heartloop.core.system import reported
+from heartloop.environments.registry import environment_names
 
 _EXAMPLE = "newcomer"
 _NAMES = re.compile(rf'(?:{re.escape(__name__)}\.|(?<=")){_EXAMPLE}')
@@ -21,9 +22,12 @@ _NAMES = re.compile(rf'(?:{re.escape(__name__)}\.|(?<=")){_EXAMPLE}')
 def write_package(name: str, folder: Path) -> None:
     """Writes the example as a package and environment of this name."""
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or iskeyword(name):
-        raise UseError(f"the name is {name!r}; expected a name of a Python package in lower case, such as first_day")
-    if find_spec(name) is not None:
-        raise UseError(f"a module {name!r} is installed; choose another name")
+        near = re.sub(r"\W+", "_", name.lower()).strip("_")
+        example = near if re.fullmatch("[a-z][a-z0-9_]*", near) and not iskeyword(near) else "first_day"
+        raise UseError(f"the name is {name!r}; expected a name of a Python package in lower case, such as {example}")
+    for kind, taken in (("an environment", name in environment_names()), ("a module", find_spec(name) is not None)):
+        if taken:
+            raise UseError(f"{kind} {name!r} is installed; choose another name")
     if folder.exists():
         raise UseError(f"{folder} exists; choose another --out, or remove it")
     with reported(f"write {folder}"):

@@ -45,6 +45,7 @@ class Newcomer(Written):
     opening: str
     lines: tuple[str, ...] = Field(min_length=1)
     warm: tuple[str, ...] = Field(min_length=1)
+    trust: int = Field(0, ge=-1, le=1)  # added to every change of ease
     tags: tuple[Tag, ...]
 
 
@@ -65,6 +66,7 @@ class EmbeddedUser(EmbeddedPlayer):
         change, reason = (2, "asked about them") if "?" in reply and " you" in reply else (0, "listened")
         if not reply or advises:
             change, reason = (-1, "unasked advice") if advises else (-2, "silence")
+        change += newcomer.trust
         lines = newcomer.warm if ease + change >= 7 else newcomer.lines
         return Appraisal(change=change, reason=reason, answer=lines[(len(replies) - 1) % len(lines)])
 
