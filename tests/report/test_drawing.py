@@ -89,3 +89,13 @@ def test_a_model_that_writes_far_more_than_the_others_makes_the_axis_logarithmic
     assert plot.logarithmic
     assert [words for _, words in plot.ticks_x] == ["1", "10", "100", "1k", "10k"]
     assert plot.series[0].marks[0].x == pytest.approx(plot.left, abs=0.1)  # no token counts as one
+
+
+def test_the_name_of_the_line_is_on_the_side_without_a_curve() -> None:
+    def placed(value: float) -> float:
+        series = (Series("a", (Point(0, 40), Point(10, value))),)
+        plot = drawn(Chart("t", "lines", series, "x", "y", 0, 100, x_low=0, x_high=10, line=40, line_name="40 is the start"))
+        assert plot.line is not None
+        return plot.line_name_y - plot.line
+
+    assert (placed(43), placed(37)) == (14, -5), "below the line under a curve, else above it"

@@ -75,6 +75,7 @@ class Drawn(NamedTuple):
     zero: float
     line: float | None
     line_name: str
+    line_name_y: float
     diagonal: bool
     series: list[DrawnSeries]
     ticks_x: list[tuple[float, str]]
@@ -189,11 +190,13 @@ def drawn(chart: Chart, *, width: float = 720.0, height: float = 320.0) -> Drawn
                 opacity=one.opacity,
             )
         )
+    line = None if chart.line is None else y(chart.line)
     return Drawn(
         width, height, left, top, right, bottom, bar,
         zero=y(max(low, min(high, 0.0))),
-        line=None if chart.line is None else y(chart.line),
+        line=line,
         line_name=chart.line_name,
+        line_name_y=0.0 if line is None else _beside(line, [m.y for s in series for m in s.marks if m.x > (left + right) / 2]),
         diagonal=chart.diagonal,
         series=_apart(series, bottom) if chart.numbered and chart.form == "lines" else series,
         ticks_x=[(x(word), word) for word in words]
@@ -229,6 +232,16 @@ def _apart(lines: Sequence[DrawnSeries], bottom: float) -> list[DrawnSeries]:
         taken = [other.label_y - 13.0 for other in placed if other.marks[-1].x == line.marks[-1].x]
         placed.append(line._replace(label_y=round(min([line.label_y, bottom, *taken]), 1)))
     return sorted(placed, key=lambda one: one.number)
+
+
+def _beside(line: float, taken: Sequence[float]) -> float:
+    """Where the name of a horizontal line is drawn: on the side of it whose nearest mark is further away, first above it.
+
+    >>> _beside(100.0, [90.0]), _beside(100.0, [60.0, 110.0])
+    (114.0, 95.0)
+    """
+    above, below = max([y for y in taken if y <= line], default=-math.inf), min([y for y in taken if y >= line], default=math.inf)
+    return line - 5.0 if line - above >= below - line else line + 14.0
 
 
 def _ends(values: Sequence[float], low: float | None, high: float | None, *, zero: bool) -> tuple[float, float]:

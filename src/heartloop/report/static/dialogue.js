@@ -92,9 +92,9 @@ window.heartloop = window.heartloop || {};
 
   /** The larger curve at the head of a dialogue, with the bands behind it. */
   function courseOf(course, turns) {
-    const svg = draw("svg", { class: "course", viewBox: "0 0 300 74", role: "img" });
+    const svg = draw("svg", { class: "course", viewBox: "0 0 300 84", role: "img" });
     svg.setAttribute("aria-label", scale().title + " turn by turn: " + course.map(number).join(", "));
-    const [left, top, width, height] = [26, 6, 256, 60];
+    const [left, top, width, height] = [26, 6, 256, 70];
     const y = (value) => top + height * share(value);
     let last = -Infinity; // a name too near to the one before is left out
     for (const { name, tint, low, high } of [...scale().zones].sort((a, b) => b.low + b.high - a.low - a.high)) {
@@ -138,7 +138,7 @@ window.heartloop = window.heartloop || {};
     if (evidence.floor) box.append(make("span", "flaw", "⚑ " + (FLOORS[evidence.floor] || evidence.floor)));
     for (const [aspect, mark] of Object.entries(evidence.aspects || {})) {
       if (mark < (OTHERS_STAND_OUT[aspect] || STANDS_OUT)) continue;
-      box.append(make("span", HARMFUL.has(aspect) ? "flaw" : "good", (HARMFUL.has(aspect) ? "⚑ " : "✧ ") + aspect + " " + mark));
+      box.append(make("span", HARMFUL.has(aspect) ? "flaw" : "good", (HARMFUL.has(aspect) ? "⚑ harmful: " : "✧ good: ") + aspect + " " + mark + " of 4"));
     }
     return box;
   }
