@@ -84,7 +84,7 @@ def test_under_any_name_it_passes_the_conformance_test_unedited(fresh: Path) -> 
     assert "PASS: tea_house" in done.stdout
     assert "Tea house" in done.stdout
     assert not list((fresh / "tea_house").rglob("*newcomer*"))
-    words = [fresh / "venv" / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tea_house"]
+    words = [str(fresh / "venv" / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tea_house"]
     tested = subprocess.run(words, cwd=fresh, capture_output=True, text=True, timeout=120, check=False)
     assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
 

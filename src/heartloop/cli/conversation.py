@@ -43,8 +43,7 @@ from heartloop.models.names import close
 from heartloop.models.recorded import READER, recordings
 
 WIDEST = 72  # columns of text
-_BETTER = 0.05
-"""Share of the scale by which a better dialogue is above the human's, at least (ours)."""
+_BETTER = 0.05  # share of the scale by which a better dialogue is above the human's, at least (ours)
 _ENDS = {
     "success": "The dialogue ended: success.",
     "failure": "The dialogue ended: failure.",

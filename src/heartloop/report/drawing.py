@@ -235,11 +235,7 @@ def _apart(lines: Sequence[DrawnSeries], bottom: float) -> list[DrawnSeries]:
 
 
 def _beside(line: float, taken: Sequence[float]) -> float:
-    """Where the name of a horizontal line is drawn: on the side of it whose nearest mark is further away, first above it.
-
-    >>> _beside(100.0, [90.0]), _beside(100.0, [60.0, 110.0])
-    (114.0, 95.0)
-    """
+    """Where the name of a horizontal line is drawn: on the side of it whose nearest mark is further away, first above it."""
     above, below = max([y for y in taken if y <= line], default=-math.inf), min([y for y in taken if y >= line], default=math.inf)
     return line - 5.0 if line - above >= below - line else line + 14.0
 

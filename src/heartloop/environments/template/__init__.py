@@ -25,9 +25,8 @@ def write_package(name: str, folder: Path) -> None:
         near = re.sub(r"\W+", "_", name.lower()).strip("_")
         example = near if re.fullmatch("[a-z][a-z0-9_]*", near) and not iskeyword(near) else "first_day"
         raise UseError(f"the name is {name!r}; expected a name of a Python package in lower case, such as {example}")
-    for kind, taken in (("an environment", name in environment_names()), ("a module", find_spec(name) is not None)):
-        if taken:
-            raise UseError(f"{kind} {name!r} is installed; choose another name")
+    if name in environment_names() or find_spec(name) is not None:
+        raise UseError(f"an environment or a module {name!r} is installed; choose another name")
     if folder.exists():
         raise UseError(f"{folder} exists; choose another --out, or remove it")
     with reported(f"write {folder}"):

@@ -1,3 +1,5 @@
+"""The conformance test, for `pytest`."""
+
 from heartloop.environments.check import check_environment
 from heartloop.environments.template.newcomer.spec import SPEC
 
