@@ -17,6 +17,7 @@ from heartloop.integrations import FORMATS, export_run
 if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
 
+_SHEET = "sheet"
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
 
 
@@ -42,18 +43,25 @@ def import_data(
             importer: Importer = load_attribute(path)
             options = ", ".join(_FLAGS[option] for option in importer.options)
             typer.echo(f"{name:18} {importer.about}{f' Options: {options}.' if options else ''}")
+        typer.echo(
+            f"{_SHEET:18} A folder of sheets that people filled (export --to sheet), as their agreement and a file of labels."
+        )
         return
-    if kind not in kinds:
-        raise UseError(f"unknown kind {kind!r}{nearest(kind, kinds)} (heartloop import lists all)")
-    importer = load_attribute(kinds[kind])
+    if kind not in kinds and kind != _SHEET:
+        raise UseError(f"unknown kind {kind!r}{nearest(kind, [*kinds, _SHEET])} (heartloop import lists all)")
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")
     values: dict[str, Any] = {"limit": limit, "seed": seed, "exclude_tags": exclude_tag, "model": model, "user": user}
     chosen = {name: value for name, value in values.items() if value}
+    known = () if kind == _SHEET else load_attribute(kinds[kind]).options
     for name in chosen:
-        if name not in importer.options:
-            taken = " and ".join(_FLAGS[option] for option in importer.options) or "none"
+        if name not in known:
+            taken = " and ".join(_FLAGS[option] for option in known) or "none"
             raise UseError(f"{_FLAGS[name]} does not apply to import {kind}; its options are: {taken}")
+    if kind == _SHEET:
+        _read_sheets(source, out)
+        return
+    importer = load_attribute(kinds[kind])
     imported = importer.read(source, **chosen)
     for place, reason in imported.refused[:show]:
         typer.echo(f"  refused: {place}: {reason}", err=True)
@@ -68,6 +76,19 @@ def import_data(
     for line in (*imported.notes, *imported.details[:show], *written):
         typer.echo(line)
     raise typer.Exit(int(len(imported.refused) > ALLOWED_UNSCORED * imported.total))
+
+
+def _read_sheets(folder: Path, out: Path | None) -> None:
+    from rich.console import Console
+
+    from heartloop.validity.page import result_table
+    from heartloop.validity.sheets import LABELS, agreement_of, read_sheets, write_labels
+
+    sheets = read_sheets(folder)
+    result = agreement_of(sheets)
+    Console().print(result_table(result))
+    write_labels(path := out or folder / LABELS, sheets)
+    typer.echo("\n".join([*result.notes, f"Labels: {path}"]))
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:
@@ -96,7 +117,10 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
 
 
 def export(
-    run: Annotated[Path, Argument(help="Run directory.")],
+    run: Annotated[
+        Path,
+        Argument(help="Run directory; for sheet also an environment, a scenario set or file, or NAME.steps.jsonl of distil."),
+    ],
     to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
     out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")] = None,
     table: Annotated[
@@ -108,8 +132,13 @@ def export(
     min_difference: Annotated[
         float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
     ] = None,
+    n: Annotated[
+        int | None, Option("--n", min=1, help="sheet: number of items. Default: 200, or 20 replies; all if there are fewer.")
+    ] = None,
+    raters: Annotated[int | None, Option(min=1, help="sheet: number of raters. Default: 2.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="sheet: random seed of the items and of their order. Default: 0.")] = None,
 ) -> None:
-    """Write a run in the format of another tool, with its licence and provenance."""
+    """Write a run in the format of another tool, with its licence and provenance, or as sheets for people."""
     written = export_run(
         run,
         to,
@@ -119,6 +148,9 @@ def export(
         min_points=min_points,
         best_of=best_of,
         min_difference=min_difference,
+        n=n,
+        raters=raters,
+        seed=seed,
     )
     for path in written:
         typer.echo(f"Written: {path}")
