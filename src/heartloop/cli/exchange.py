@@ -17,14 +17,15 @@ from heartloop.integrations import FORMATS, export_run
 if TYPE_CHECKING:
     from heartloop.environments.importing import Imported, Importer
 
-_SHEET = "sheet"
 _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag", "model": "--model", "user": "--user"}
 
 
 def import_data(
     kind: Annotated[str | None, Argument(help="Kind of source. Without it, list all kinds.")] = None,
     source: Annotated[Path | None, Argument(help="Released file or folder; it is not changed.")] = None,
-    out: Annotated[Path | None, Option(help="Scenario file or run directory to write. Default: named after the source.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Scenario file, run directory or labels to write. Default: named after the source.")
+    ] = None,
     limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     seed: Annotated[int | None, Option(min=0, help="Random seed of the selection of scenarios.")] = None,
     exclude_tag: given.ExcludeTag = None,
@@ -32,44 +33,41 @@ def import_data(
     user: Annotated[str | None, Option(help="User simulator in the dialogues, if known.")] = None,
     show: Annotated[int, Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
-    """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
+    """Convert released files into scenarios for `eval --scenarios` or a run for `report`, and filled sheets into labels."""
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
 
     kinds = {name: path for spec in specs() for name, path in spec.importers.items()}
+    kinds["sheet"] = "heartloop.validity.sheets:IMPORTER"
     if kind is None:
         for name, path in kinds.items():
             importer: Importer = load_attribute(path)
             options = ", ".join(_FLAGS[option] for option in importer.options)
             typer.echo(f"{name:18} {importer.about}{f' Options: {options}.' if options else ''}")
-        typer.echo(
-            f"{_SHEET:18} A folder of sheets that people filled (export --to sheet), as their agreement and a file of labels."
-        )
         return
-    if kind not in kinds and kind != _SHEET:
-        raise UseError(f"unknown kind {kind!r}{nearest(kind, [*kinds, _SHEET])} (heartloop import lists all)")
+    if kind not in kinds:
+        raise UseError(f"unknown kind {kind!r}{nearest(kind, kinds)} (heartloop import lists all)")
+    importer = load_attribute(kinds[kind])
     if source is None:
         raise UseError(f"import {kind} needs a source: heartloop import {kind} PATH")
     values: dict[str, Any] = {"limit": limit, "seed": seed, "exclude_tags": exclude_tag, "model": model, "user": user}
     chosen = {name: value for name, value in values.items() if value}
-    known = () if kind == _SHEET else load_attribute(kinds[kind]).options
     for name in chosen:
-        if name not in known:
-            taken = " and ".join(_FLAGS[option] for option in known) or "none"
+        if name not in importer.options:
+            taken = " and ".join(_FLAGS[option] for option in importer.options) or "none"
             raise UseError(f"{_FLAGS[name]} does not apply to import {kind}; its options are: {taken}")
-    if kind == _SHEET:
-        _read_sheets(source, out)
-        return
-    importer = load_attribute(kinds[kind])
     imported = importer.read(source, **chosen)
     for place, reason in imported.refused[:show]:
         typer.echo(f"  refused: {place}: {reason}", err=True)
     if len(imported.refused) > show:
         typer.echo(f"  and {len(imported.refused) - show:,} more", err=True)
-    if not imported.scenarios and not imported.transcripts:
+    if not (imported.scenarios or imported.transcripts or imported.labels):
         raise InputError(f"{source} holds nothing to import ({amount(len(imported.refused), 'record')} refused); no file written")
-    written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
+    if imported.labels:
+        written = _write_labels(imported, source, out)
+    else:
+        written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
     for name, n in imported.counts.items():
         if n:
             typer.echo(f"  {n:,} x {importer.counted.get(name, name)}")
@@ -78,17 +76,12 @@ def import_data(
     raise typer.Exit(int(len(imported.refused) > ALLOWED_UNSCORED * imported.total))
 
 
-def _read_sheets(folder: Path, out: Path | None) -> None:
-    from rich.console import Console
+def _write_labels(imported: Imported, folder: Path, out: Path | None) -> list[str]:
+    from heartloop.core.system import reported, write_whole
 
-    from heartloop.validity.page import result_table
-    from heartloop.validity.sheets import LABELS, agreement_of, read_sheets, write_labels
-
-    sheets = read_sheets(folder)
-    result = agreement_of(sheets)
-    Console().print(result_table(result))
-    write_labels(path := out or folder / LABELS, sheets)
-    typer.echo("\n".join([*result.notes, f"Labels: {path}"]))
+    with reported(f"write {(path := out or Path(f'{folder.resolve().name}-labels.csv'))}"):
+        write_whole(path, imported.labels)
+    return [f"Labels: {path}"]
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:
@@ -117,10 +110,7 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
 
 
 def export(
-    run: Annotated[
-        Path,
-        Argument(help="Run directory; for sheet also an environment, a scenario set or file, or NAME.steps.jsonl of distil."),
-    ],
+    run: Annotated[Path, Argument(help="Run directory; for sheet also a scenario set or file, or the steps file of distil.")],
     to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
     out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")] = None,
     table: Annotated[
@@ -132,13 +122,11 @@ def export(
     min_difference: Annotated[
         float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
     ] = None,
-    n: Annotated[
-        int | None, Option("--n", min=1, help="sheet: number of items. Default: 200, or 20 replies; all if there are fewer.")
-    ] = None,
+    n: Annotated[int | None, Option("--n", min=1, help="sheet: number of items. Default: 200, or 20 replies, or all.")] = None,
     raters: Annotated[int | None, Option(min=1, help="sheet: number of raters. Default: 2.")] = None,
-    seed: Annotated[int | None, Option(min=0, help="sheet: random seed of the items and of their order. Default: 0.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="sheet: random seed of items and order. Default: 0.")] = None,
 ) -> None:
-    """Write a run in the format of another tool, with its licence and provenance, or as sheets for people."""
+    """Write a run in the format of another tool, with its licence and provenance, or sheets for people."""
     written = export_run(
         run,
         to,

@@ -2,34 +2,29 @@
 
 EMPA, section 3.2: whether 200 segments and their features are right. EIBench, section 3.2.2: plausibility, consistency and
 anchors of every scenario. RLVER, App. E.1: direction and reasonableness of 20 changes. Departures: the questions are ours, as no
-paper prints its form; only segments in which the model found a need are drawn, and one reply of a dialogue; raters of replies read
-the scenario with its written lines, which a user simulator that is a language model does not see.
+paper prints its form; of segments only those are drawn in which the model found a need, of a dialogue only one reply; raters of
+replies read the scenario with its written lines, which a user simulator that is a language model does not see.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from heartloop.core.blocks import Column, Estimate, Row, Table
 from heartloop.core.chat import Reply
-from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.judging import parse
 from heartloop.core.system import packaged_table, readable, reported
-from heartloop.core.text import amount, csv_cell
+from heartloop.core.text import csv_cell
+from heartloop.environments.importing import Imported, Importer
 from heartloop.environments.registry import environment_names, load_environment, owner_of
 from heartloop.environments.sampling import Labels, balanced
 from heartloop.environments.spec import EnvironmentSpec, load_attribute
-from heartloop.environments.suites import Result
 from heartloop.environments.writing import Seeded, Writing
 from heartloop.evaluation.store import RAW, check_new, scenarios_of
 from heartloop.integrations.export import finished_run
@@ -38,101 +33,68 @@ from heartloop.scoring.statistics import share_interval
 from heartloop.validity.raters import changes, with_people
 from heartloop.validity.suites import material_of, rows_of, spoken
 
-KEY, LABELS = "key.json", "labels.csv"
-_N = {"scenarios": 200, "segments": 200, "replies": 20}  # EMPA, section 3.2; RLVER, Table 6
-
-
-class Question(NamedTuple):
-    ask: str
-    answers: Sequence[str] = ("yes", "no")
-    published: float | None = None
-    """Percent of the first answer."""
-
-
-class Filled(NamedTuple):
-    """The sheets of a folder."""
-
-    questions: Mapping[str, Question]
-    items: Mapping[str, Mapping[str, Any]]
-    """What each item is, by its number."""
-    answers: Mapping[str, dict[str, dict[str, str]]]
-    """By question, item and rater."""
-    empty: Counter[str]
-    """Empty cells of each question."""
+KEY = "key.json"
 
 
 class Item(NamedTuple):
     key: Mapping[str, Any]
-    """What it is, for the file of labels; raters do not see it."""
+    """What it is, for the labels; raters do not see it."""
     strata: Labels
     reads: Mapping[str, str]
 
 
+class Filled(NamedTuple):
+    """Filled sheets: questions by name, what each item is by its number, and answers by item and rater (empty if the cell is)."""
+
+    questions: Mapping[str, Mapping[str, Any]]
+    items: Mapping[str, Mapping[str, Any]]
+    rows: Mapping[tuple[str, str], dict[str, str]]
+
+
 def export_sheets(source: Path, out: Path | None = None, *, n: int | None = None, raters: int = 2, seed: int = 0) -> list[Path]:
-    """Writes a sheet per rater with the same items in another order, `README.md`, and `key.json`, which is not for raters.
+    """Writes sheets for each rater with the same items in another order, `README.md`, and `key.json`, which is not for raters.
 
     `source`: a run, for its replies; the steps of a distilling run, for its segments; else an environment or a set, file or
     folder of scenarios. `n` defaults to the published number, or all items if there are fewer.
     """
-    if raters < 1:
-        raise UseError(f"--raters is {raters}; expected 1 or more")
     kind, spec, items = _items_of(source, seed)
-    if not items:
-        raise InputError(f"{source} has no {kind} to check")
-    if n is not None and n > len(items):
-        raise UseError(f"--n is {n}; {source} has {len(items)} {kind} to check")
+    texts = packaged_table(__package__, "sheets.toml")
+    sheets = {name: sheet for name, sheet in texts.items() if name != "readme" and sheet["items"] == kind}
+    wanted = n or min(len(items), *(sheet["n"] for sheet in sheets.values()))
+    if not 1 <= wanted <= len(items):
+        raise UseError(f"--n is {wanted}; {source} has {len(items)} {kind} to check")
     strata = [item.strata for item in items]
-    chosen = [items[place] for place in balanced(strata, n or min(_N[kind], len(items)), list(strata[0]), seed=seed)]
+    chosen = [items[place] for place in balanced(strata, wanted, list(strata[0]), seed=seed)]
     random.Random(seed).shuffle(chosen)
-    sheets = {name: sheet for name, sheet in packaged_table(__package__, "sheets.toml").items() if sheet["items"] == kind}
-    questions = {name: {asked: Question(**one) for asked, one in sheet["questions"].items()} for name, sheet in sheets.items()}
-    if kind == "scenarios":
-        questions["scenario"] |= {name: Question(ask) for name, ask in spec.scenarios.questions.items()}
-    key = {
-        "source": str(source), "environment": spec.name, "seed": seed,
-        "questions": {name: one._asdict() for asked in questions.values() for name, one in asked.items()},
-        "items": {str(number): dict(item.key) for number, item in enumerate(chosen, start=1)},
-    }  # fmt: skip
-    files = {"README.md": _readme(questions, raters), KEY: json.dumps(key, indent=2, ensure_ascii=False) + "\n"}
+    more = {name: {"ask": ask, "answers": ["yes", "no"]} for name, ask in spec.scenarios.questions.items() if kind == "scenarios"}
+    questions = {name: {**sheet["questions"], **more} for name, sheet in sheets.items()}
+    asked = {name: question for one in questions.values() for name, question in one.items()}
+    keys = {number: item.key for number, item in enumerate(chosen, start=1)}
+    key = {"source": str(source), "environment": spec.name, "seed": seed, "questions": asked, "items": keys}
+    files = {"README.md": texts["readme"], KEY: json.dumps(key, indent=2, ensure_ascii=False) + "\n"}
     for name, sheet in sheets.items():
-        for rater in map(str, range(1, raters + 1)):
-            rows = [[number, rater, *map(item.reads.get, sheet["reads"])] for number, item in enumerate(chosen, start=1)]
+        lines = [f"- `{column}`: {one['ask']} Answers: {', '.join(one['answers'])}." for column, one in questions[name].items()]
+        files["README.md"] += "\n".join([f"\n\n## Files `{name}`\n", *lines])
+        columns = ["item", "rater", *sheet["reads"], *questions[name], "note"]
+        for rater in range(1, raters + 1):
+            rows = [{"item": number, "rater": rater, **item.reads} for number, item in enumerate(chosen, start=1)]
             random.Random(f"{seed}|{name}|{rater}").shuffle(rows)
-            files[f"{name}-{rater}.csv"] = _csv(["item", "rater", *sheet["reads"], *questions[name], "note"], rows)
+            files[f"{name}-{rater}.csv"] = _csv(columns, rows)
     folder = out or (source / "sheet" if kind == "replies" else Path(f"{source.name.partition('.')[0]}-sheet"))
     check_new(folder)
     with reported(f"write {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8-sig" if name.endswith(".csv") else "utf-8", newline="")
+            (folder / name).write_text(text, encoding="utf-8", newline="")
     return [folder / name for name in files]
 
 
-def _csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table whose rows may lack their last cells."""
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(columns)
-    writer.writerows([*map(csv_cell, row), *[""] * (len(columns) - len(row))] for row in rows)
-    return file.getvalue()
+def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> str:
+    """A table with a mark by which spreadsheets see that it is UTF-8."""
+    import pandas
 
-
-def _readme(questions: Mapping[str, Mapping[str, Question]], raters: int) -> str:
-    lines = [
-        "# Sheets to fill",
-        f"For {amount(raters, 'rater')}. Open your file in a spreadsheet, answer the questions of every row with one of their "
-        "answers, and save it as CSV (UTF-8). Leave a cell empty if you cannot answer. `note` is free. `rater` may be any label: "
-        "keep it the same in all your files. Change nothing else. Discuss no item before all have finished. "
-        f"`{KEY}` is not for raters.",
-    ]  # fmt: skip
-    if len(questions) > 1:
-        lines.append(
-            f"Fill all of {' before you open '.join(f'`{name}`' for name in questions)}, which shows the model's answer."
-        )
-    for name, asked in questions.items():
-        lines.append(f"## `{name}-1.csv` and so on")
-        lines.append("\n".join(f"- `{column}`: {one.ask} Answers: {', '.join(one.answers)}." for column, one in asked.items()))
-    return "\n\n".join(lines) + "\n"
+    cells = [[csv_cell(row.get(column, "")) for column in columns] for row in rows]
+    return "\ufeff" + str(pandas.DataFrame(cells, columns=columns, dtype=object).to_csv(index=False, lineterminator="\r\n"))
 
 
 def _items_of(source: Path, seed: int) -> tuple[str, EnvironmentSpec, list[Item]]:
@@ -142,10 +104,9 @@ def _items_of(source: Path, seed: int) -> tuple[str, EnvironmentSpec, list[Item]
     if source.name.endswith(".steps.jsonl"):
         return "segments", *_segments(source)
     spec = load_environment(str(source)) if str(source) in environment_names() else owner_of(str(source))
+    group, text = spec.scale.group, spec.scenarios.text
     loaded = spec.load(None if spec.name == str(source) else str(source))
-    text = spec.scenarios.text
-    items = [Item({"scenario": one.id}, {spec.scale.group: (str(one.stratum),)}, {"scenario": text(one)}) for one in loaded]
-    return "scenarios", spec, items
+    return "scenarios", spec, [Item({"scenario": s.id}, {group: (str(s.stratum),)}, {"scenario": text(s)}) for s in loaded]
 
 
 def _replies(spec: EnvironmentSpec, run: Path, rng: random.Random) -> list[Item]:
@@ -155,30 +116,24 @@ def _replies(spec: EnvironmentSpec, run: Path, rng: random.Random) -> list[Item]
     if (run / RAW).is_file():
         stored = finished_run(run).transcripts
         known |= {one.scenario: scenario for one, scenario in zip(stored, scenarios_of(run, stored), strict=True)}
-    if missing := sorted({one.scenario for one in material.dialogues} - known.keys()):
-        raise InputError(f"scenario {missing[0]} of {run} is not found; expected the scenario set of the run, unchanged")
     items: list[Item] = []
     for dialogue in material.dialogues:
-        if not (judged := changes(spec, dialogue)):
-            continue
-        turn, change = rng.choice(judged)
-        direction = "up" if change > 0 else "down" if change < 0 else "none"
-        reads = {
-            "person": spec.scenarios.text(known[dialogue.scenario]),
-            "dialogue": _until(dialogue, turn),
-            "thoughts": "\n".join(f"{name}: {text}" for name, text in turn.thoughts.items()),
-            "change": direction if direction == "none" else f"{direction} by {abs(change):.3g} points",
-        }
-        key = dict(zip(("model", "scenario", "repeat", "turn"), (*dialogue.key, turn.index), strict=True))
-        strata = {"model": (dialogue.model,), spec.scale.group: (dialogue.facts.get(spec.scale.group, ""),)}
-        items.append(Item(key, strata, reads))
+        if dialogue.scenario not in known:
+            raise InputError(f"scenario {dialogue.scenario} of {run} is not found; expected the set that it was played with")
+        if judged := changes(spec, dialogue):
+            turn, change = rng.choice(judged)
+            last = turn.model_copy(update={"message": None})  # not the person's answer to it
+            shown = dialogue.model_copy(update={"turns": (*(one for one in dialogue.turns if one.index < turn.index), last)})
+            reads = {
+                "person": spec.scenarios.text(known[dialogue.scenario]),
+                "dialogue": spoken(shown),
+                "thoughts": "\n".join(f"{name}: {text}" for name, text in turn.thoughts.items()),
+                "change": f"{'up' if change > 0 else 'down'} by {abs(change):.3g} points" if change else "none",
+            }
+            key = dict(zip(("model", "scenario", "repeat", "turn"), (*dialogue.key, turn.index), strict=True))
+            group = dialogue.facts.get(spec.scale.group, "")
+            items.append(Item(key, {"model": (dialogue.model,), spec.scale.group: (group,)}, reads))
     return items
-
-
-def _until(dialogue: Transcript, last: Turn) -> str:
-    """The dialogue up to a reply, without the person's answer to it."""
-    turns = [turn for turn in dialogue.turns if turn.index < last.index]
-    return spoken(dialogue.model_copy(update={"turns": (*turns, last.model_copy(update={"message": None}))}))
 
 
 def _segments(path: Path) -> tuple[EnvironmentSpec, list[Item]]:
@@ -186,116 +141,92 @@ def _segments(path: Path) -> tuple[EnvironmentSpec, list[Item]]:
 
     Left out: dialogues that came no further, and those whose last such answer is a list of corrections.
     """
-    expected = "the steps of heartloop scenarios distil"
-    with readable(path, expected):
+    with readable(path, "the steps of heartloop scenarios distil"):
         lines = path.read_text(encoding="utf-8").splitlines()
     try:
         settings, *steps = map(json.loads, lines)
         spec = load_environment(settings["settings"]["environment"])
         writing: Writing = load_attribute(spec.writing["distil"])([])
         answers = {(step["scenario"], step["of"]): step for step in steps if step["step"] == "answer"}
-        seeds = {one["scenario"]: Seeded(one["scenario"], one["id"], one["seed"]) for one in steps if one["step"] == "seed"}
-        sources = {number: str(seeded.facts["source"]) for number, seeded in seeds.items()}
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"cannot read {path}: {error!r}; expected {expected}") from error
-    reading = [stage for stage in writing.stages if stage.system is not None]
-    after = writing.stages[len(reading)].name
-    items: list[Item] = []
-    for number, seeded in seeds.items():
-        if (number, after) not in answers:
-            continue
-        stored = [answers[number, stage.name] for stage in reading]
-        replies = [Reply(one["text"], finish_reason=one["finish_reason"]) for one in stored]
-        parsed = [parse(reply, stage.answer)[0] for reply, stage in zip(replies, reading, strict=True)]
-        fields = [(name, value) for answer in parsed if answer for name, value in answer.model_dump(mode="json").items()]
-        if all(parsed):
-            extracted = "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields)
-            reads = {"dialogue": writing.as_read(seeded), "extracted": extracted}
-            items.append(Item({"source": sources[number]}, {}, reads))
+        reading = [stage for stage in writing.stages if stage.system is not None]
+        items: list[Item] = []
+        for seed in (step for step in steps if step["step"] == "seed"):
+            number, facts = seed["scenario"], seed["seed"]
+            if (number, writing.stages[len(reading)].name) not in answers:
+                continue
+            stored = [(answers[number, stage.name], stage.answer) for stage in reading]
+            parsed = [parse(Reply(one["text"], finish_reason=one["finish_reason"]), form)[0] for one, form in stored]
+            extracted = [f"{name}: {value}" for one in parsed if one for name, value in one.model_dump(mode="json").items()]
+            if all(parsed):
+                reads = {"dialogue": writing.as_read(Seeded(number, seed["id"], facts)), "extracted": "\n".join(extracted)}
+                items.append(Item({"source": facts["source"]}, {}, reads))
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"cannot read {path}: {error!r}; expected the steps of heartloop scenarios distil") from error
     return spec, items
 
 
 def read_sheets(folder: Path) -> Filled:
     """The answers in the CSV files of a folder that `export_sheets` wrote."""
     with readable(folder / KEY, f"a folder that heartloop export --to sheet wrote, with its {KEY}"):
-        text = (folder / KEY).read_text(encoding="utf-8")
-    try:
-        key = json.loads(text)
-        questions = {name: Question(**one) for name, one in key["questions"].items()}
-        filled = Filled(questions, dict(key["items"]), {name: {} for name in questions}, Counter())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{folder / KEY} is not as it was written: {error!r}; expected the file of the export") from error
+        key = json.loads((folder / KEY).read_text(encoding="utf-8"))
+    filled = Filled(key["questions"], key["items"], {})
     for path in sorted(folder.glob("*.csv")):
-        if path.name == LABELS:
-            continue
-        for where, row in rows_of(path, ("item", "rater"), "a sheet with item, rater and a column for each question"):
-            item, rater = str(row["item"]).strip(), str(row["rater"]).strip()
-            if item not in filled.items or not rater:
-                raise InputError(f"{where}: item {item!r}, rater {rater!r}; expected item 1 to {len(filled.items)} and a label")
-            asked = [name for name in questions if name in row]
-            if not asked:
-                raise InputError(f"{where}: columns {', '.join(row)}; expected one of {', '.join(questions)}")
+        for where, cells in rows_of(path, ("rater",), "a sheet"):
+            item, rater = str(cells.get("item") or "").strip(), str(cells["rater"]).strip()
+            asked = [name for name in filled.questions if name in cells]
+            if item not in filled.items or not rater or not asked:
+                columns = f"item from 1 to {len(filled.items)}, a label in rater, and a column of {', '.join(filled.questions)}"
+                raise InputError(f"{where}: item {item!r}, rater {rater!r}, columns {', '.join(cells)}; expected {columns}")
+            row = filled.rows.setdefault((item, rater), {})
             for name in asked:
-                given, mine = str(row[name] or "").strip().casefold(), filled.answers[name].setdefault(item, {})
-                if rater in mine:
+                given, expected = str(cells[name] or "").strip().casefold(), filled.questions[name]["answers"]
+                if given and given not in expected:
+                    raise InputError(f"{where}: {name} is {cells[name]!r}; expected {', '.join(expected)}, or nothing")
+                if name in row:
                     raise InputError(f"{where}: rater {rater!r} has item {item} twice; expected once in each kind of sheet")
-                if given and given not in questions[name].answers:
-                    raise InputError(
-                        f"{where}: {name} is {row[name]!r}; expected {', '.join(questions[name].answers)} or nothing"
-                    )
-                if given:
-                    mine[rater] = given
-                filled.empty[name] += not given
-    if not any(given for mine in filled.answers.values() for given in mine.values()):
+                row[name] = given
+    if not any(given for row in filled.rows.values() for given in row.values()):
         raise InputError(f"the sheets in {folder} have no answer; expected the filled files of the raters")
     return filled
 
 
-def write_labels(path: Path, filled: Filled) -> None:
-    """A row for each item and rater, with what the item is: what suite `raters` reads, if the items are replies."""
-    answers = filled.answers
-    places = {(int(item), rater): item for mine in answers.values() for item, given in mine.items() for rater in given}
-    rows = [
-        [*filled.items[item].values(), rater, *(mine.get(item, {}).get(rater, "") for mine in answers.values())]
-        for (_, rater), item in sorted(places.items())
-    ]
-    with reported(f"write {path}"):
-        columns = [*next(iter(filled.items.values())), "rater", *answers]
-        path.write_text(_csv(columns, rows), encoding="utf-8", newline="")
-
-
-def agreement_of(filled: Filled) -> Result:
+def agreement_of(filled: Filled) -> dict[str, dict[str, Any]]:
     """Of each question: share of its first answer with Wilson's interval over items, and how far raters agree.
 
     Agreement: pairs of raters with the same answer, averaged over items. Kappa: over the items that all raters answered.
     """
-    rows, record = [], {}
+    found: dict[str, dict[str, Any]] = {}
     for name, question in filled.questions.items():
-        mine = {item: given for item, given in filled.answers[name].items() if given}
-        if not mine:
+        cells = {place: row[name] for place, row in filled.rows.items() if name in row}
+        codes = {place: float(question["answers"].index(given)) for place, given in cells.items() if given}
+        if not codes:
             continue
-        codes = {answer: float(code) for code, answer in enumerate(question.answers)}
-        raters = sorted({rater for one in mine.values() for rater in one})
-        table = [[codes[one[rater]] if rater in one else None for rater in raters] for one in mine.values()]
+        items, raters = (sorted({place[side] for place in codes}) for side in (0, 1))
+        table = [[codes.get((item, rater)) for rater in raters] for item in items]
         ratings = [[code for code in row if code is not None] for row in table]
         whole = [row for row in ratings if len(row) == len(raters)]
-        n = sum(map(len, ratings))
-        share = share_interval(sum(row.count(0.0) for row in ratings), n, clusters=len(mine))
-        percent = Estimate(n, *(100 * value for value in share[:3]))
         pairs = [agreed for row in ratings if (agreed := with_people(0.0, row)[2]) is not None]
-        numbers: dict[str, float | None] = {"agreement": 100 * fmean(pairs) if pairs else None, "kappa": None, "alpha": None}
+        one: dict[str, Any] = {"agreement": fmean(pairs)} if pairs else {}
         with suppress(UseError):  # one rater, or the same answer everywhere
-            numbers["kappa"] = kappa(whole)
-        with suppress(UseError):
-            numbers["alpha"] = nominal_alpha(list(zip(*table, strict=True)))
-        rows.append(
-            Row(f"{name}: {question.answers[0]}", (percent, question.published, len(mine), len(raters), *numbers.values()))
-        )
-        counts = {"items": len(mine), "raters": len(raters), "by_all": len(whole), "empty": filled.empty[name]}
-        record[name] = {"share": percent._asdict(), "published": question.published, **counts, **numbers}
-    columns = (Column("%", 1), Column("Published", 1), Column("Items"), Column("Raters"), Column("Agree %", 1), Column("Kappa"))
-    summary = Table("Raters", (*columns, Column("Alpha")), tuple(rows), corner="Question")
-    parts = [f"{name} {one['empty']}, {one['by_all']} of {one['items']} items" for name, one in record.items()]
-    return Result(
-        record, [f"Empty cells, and items that all raters answered, for kappa: {'; '.join(parts)}."], summary, [summary]
-    )
+            one["alpha"] = nominal_alpha(list(zip(*table, strict=True)))
+            one["kappa"] = kappa(whole)
+        share = share_interval([*codes.values()].count(0.0), len(codes), clusters=len(items))
+        counts = {"items": len(items), "by all": len(whole), "raters": len(raters), "empty cells": len(cells) - len(codes)}
+        found[name] = {"share": share, **one, **counts}
+    return found
+
+
+def _import(source: Path) -> Imported:
+    filled = read_sheets(source)
+    notes = []
+    for name, found in agreement_of(filled).items():
+        question, (share, low, high, _) = filled.questions[name], found.pop("share")
+        published = f"; published {question['published']:g}" if "published" in question else ""
+        numbers = ", ".join(f"{one} {value:.2f}".removesuffix(".00") for one, value in found.items())
+        notes.append(f"{name}: {share:.1%} {question['answers'][0]} ({low:.1%} to {high:.1%}{published}); {numbers}")
+    rows = [{**filled.items[item], "rater": rater, **row} for (item, rater), row in filled.rows.items() if any(row.values())]
+    columns = [*next(iter(filled.items.values())), "rater", *filled.questions]
+    return Imported(notes=notes, labels=_csv(columns, rows))
+
+
+IMPORTER = Importer("A folder of sheets that people filled (export --to sheet), as their agreement and labels.", _import)
