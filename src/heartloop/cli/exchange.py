@@ -112,7 +112,7 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
 def export(
     run: Annotated[Path, Argument(help="Run directory; for sheet also a scenario set or file, or the steps file of distil.")],
     to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
-    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: in the run, or SOURCE-sheet.")] = None,
+    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: in the run.")] = None,
     table: Annotated[
         list[str] | None, Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
     ] = None,

@@ -48,7 +48,7 @@ class Filled(NamedTuple):
 
     questions: Mapping[str, Mapping[str, Any]]
     items: Mapping[str, Mapping[str, Any]]
-    rows: Mapping[tuple[str, str], dict[str, str]]
+    rows: dict[tuple[str, str], dict[str, str]]
 
 
 def export_sheets(source: Path, out: Path | None = None, *, n: int | None = None, raters: int = 2, seed: int = 0) -> list[Path]:
