@@ -208,7 +208,8 @@ class TestGate:
             assert words in found.reason
 
     @pytest.mark.parametrize(
-        "changed", [{"sampling": {"policy": Sampling(temperature=1.0)}}, {"prompts": {"feel": "0123456789ab", "policy": "new"}}]
+        "changed",
+        [{"sampling": {"policy": Sampling(temperature=1.0)}}, {"prompts": {"feel": "0123456789ab", "policy": "new"}}],
     )
     def test_how_the_model_is_sampled_and_prompted_is_part_of_what_is_compared(self, changed: dict[str, Any]) -> None:
         assert [gate(fall(12, **changed), threshold).outcome for threshold in (2.0, 90.0)] == ["worse", "not worse"]
