@@ -82,7 +82,8 @@ def test_an_option_that_one_side_lacks_counts_as_its_default() -> None:
 
 
 def test_an_option_that_the_environment_does_not_have_is_a_difference() -> None:
-    assert settings().differences(settings(options={**BASE["options"], "window": 1}).model_dump(mode="json")) == ["options.window"]
+    saved = settings(options={**BASE["options"], "window": 1}).model_dump(mode="json")
+    assert settings().differences(saved) == ["options.window"]
 
 
 def test_models_alternate_so_that_a_run_cut_short_stays_comparable() -> None:
