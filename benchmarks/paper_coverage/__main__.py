@@ -44,7 +44,7 @@ def _lines(papers: Sequence[Paper]) -> Iterator[str]:
         yield ""
     yield f"| paper | items | {' | '.join(STATES)} |\n{'|---' * (len(STATES) + 2)}|"
     for paper in papers:
-        counts = Counter(item.state for item in paper.item)
+        counts: Counter[str] = Counter(item.state for item in paper.item)
         yield f"| {paper.title} | {len(paper.item)} | {' | '.join(str(counts[state]) for state in STATES)} |"
     for paper in papers:
         yield f"\n## {paper.title}\n"
@@ -72,7 +72,7 @@ def _lines(papers: Sequence[Paper]) -> Iterator[str]:
 
 
 def _counts(items: Sequence[Item]) -> str:
-    counts = Counter(item.state for item in items)
+    counts: Counter[str] = Counter(item.state for item in items)
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
