@@ -1,96 +1,159 @@
-"""Writes `docs/papers.md` from the rows; `--check` compares it and every name in the rows with the repository."""
+"""Writes `docs/papers.md` from the rows of the five papers; `--check` compares each name in the rows with the repository."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import typer.main
+from jinja2 import Environment, StrictUndefined
+from pydantic import BaseModel
+from typer.exceptions import TyperException
 
 from benchmarks.page import DOCS
-from benchmarks.paper_coverage.rows import Item, Paper, problems, read_papers
+from heartloop.cli.main import app
+from heartloop.core.errors import UseError
+from heartloop.environments.registry import load_environment, owner_of, specs
+from heartloop.training.recipe import read_recipe
+from heartloop.validity.suites import GENERIC
 
+ROOT, HERE = DOCS.parent, Path(__file__).parent
 PAGE = DOCS / "papers.md"
+PAPERS = ("sage", "rlver", "eibench", "empa", "perm", "all")
+COMMANDS: Any = typer.main.get_command(app)
 LEAST = 95
-STATES = {
-    "full": "A command does it, and a test compares it or its parts with numbers worked by hand or published.",
-    "ready": "Command and test are there. At the paper's size it needs people, GPUs or thousands of written scenarios: not done.",
-    "partly": "A part is missing.",
-    "missing": "There is no command for it, or only for what surrounds it.",
-}
-NEEDS = {
-    "nothing": "Runs as written, without a key. A test runs it.",
-    "key": "Calls models of a provider. Names of models and files are examples.",
-    "files": "Reads your own copy of what the authors published.",
-    "train": "Trains a small policy on two cores, with the extra `train`.",
-    "gpu": "Trains or evaluates a model of the paper's size on GPUs.",
-    "people": "People have to rate, mark or converse.",
-}
+STATES = ("full", "ready", "partly", "missing")
+ITEMS = {"S": 17, "R": 19, "E": 26, "M": 25, "P": 21, "X": 2}
+AUDITED = 20  # departures that the audit found unnamed
+
+
+class Item(BaseModel, extra="forbid"):
+    """Something that a paper describes. `cites` are files, or names such as `option:ENVIRONMENT.NAME`."""
+
+    id: str
+    where: str
+    what: str
+    state: Literal["full", "ready", "partly", "missing"]
+    lacks: str = ""
+    command: str = ""
+    needs: Literal["nothing", "key", "files", "train", "gpu", "people"]
+    test: str = ""
+    cites: tuple[str, ...] = ()
+    departures: tuple[str, ...] = ()
+
+    @property
+    def commands(self) -> list[str]:
+        return self.command.split(" && ") if self.command else []
+
+
+class Paper(BaseModel, extra="forbid"):
+    title: str
+    shared: tuple[str, ...] = ()
+    item: tuple[Item, ...]
+    departure: tuple[dict[str, int | str], ...] = ()
+    number: tuple[dict[str, str], ...] = ()
+
+
+def read_papers() -> list[Paper]:
+    return [Paper.model_validate(tomllib.loads((HERE / f"{name}.toml").read_text(encoding="utf-8"))) for name in PAPERS]
+
+
+def problems(papers: Sequence[Paper]) -> Iterator[str]:
+    """What is wrong with the rows, one line each."""
+    items = [item for paper in papers for item in paper.item]
+    expected = [f"{letter}{number}" for letter, last in ITEMS.items() for number in range(1, last + 1)]
+    if [item.id for item in items] != expected:
+        yield f"items are not {expected[0]} to {expected[-1]} in order: {sorted({item.id for item in items} ^ {*expected})}"
+    audited = {row["number"] for paper in papers for row in paper.departure}
+    yield from (f"D{number}: no line" for number in range(1, AUDITED + 1) if number not in audited)
+    yield from (f"{item.id}: {problem}" for item in items for problem in wrong_with(item))
+
+
+def wrong_with(item: Item) -> Iterator[str]:
+    """What a row says of itself that does not fit, and each name in it that is gone."""
+    if item.state == "full" and (item.lacks or not item.command or not item.test or item.needs in ("gpu", "people")):
+        yield "full, but lacks something, has no command or no test, or needs GPUs or people"
+    if item.state != "full" and not item.lacks:
+        yield f"{item.state}, but lacks is empty; expected what is missing and why"
+    for name in (*item.cites, *filter(None, [item.test]), *item.commands):
+        try:
+            _parsed(name) if name in item.commands else _cited(name)
+        except (UseError, TyperException) as error:
+            yield f"{name}: {getattr(error, 'message', error)}"
+
+
+@cache
+def _cited(cite: str) -> None:
+    kind, colon, name = cite.partition(":")
+    if not colon and not (ROOT / cite).is_file():
+        raise UseError("no such file")
+    if kind == "option":
+        environment, _, option = name.partition(".")
+        if option not in load_environment(environment).options.model_fields:
+            raise UseError("no such option")
+    elif kind == "recipe":
+        recipe, _, variant = name.partition("/")
+        read_recipe(recipe, variants=[variant] if variant else [])
+    elif kind == "suite" and not any(name in {**GENERIC, **spec.suites} for spec in specs()):
+        raise UseError("no such suite")
+
+
+def _parsed(text: str) -> None:
+    """Raises where the command, a flag, or a value that names something of ours does not exist."""
+    words = shlex.split(text)
+    if words[0] == "python":
+        place = words[2].replace(".", "/") if words[1] == "-m" else words[1].removesuffix(".py")
+        _cited(f"{place}/__main__.py" if (ROOT / place).is_dir() else f"{place}.py")
+        return
+    command, rest = COMMANDS, words[1:]
+    while rest and rest[0] in (below := getattr(command, "commands", {})):
+        command, rest = below[rest[0]], rest[1:]
+    given = command.make_parser(command.context_class(command)).parse_args(args=rest)[0]
+    bare = rest[0] if rest and hasattr(command, "commands") else ""  # `heartloop check ENVIRONMENT`
+    if words[0] != "heartloop" or (bare and bare != words[-1]):
+        raise UseError("no such command")
+    if environment := bare or given.get("environment", ""):
+        options = load_environment(environment).options
+        options.read(options.parse(given.get("option", []), environment=environment), environment=environment)
+    if "recipe" in given:
+        read_recipe(given["recipe"], variants=given.get("variant", []), settings=given.get("setting", []))
+    for suite in given.get("suite", []):
+        _cited(f"suite:{suite}")
+    if "kind" in given and not any(given["kind"] in spec.importers for spec in specs()):
+        raise UseError("no such kind of source")
+    scenarios = given.get("scenarios", "")
+    if scenarios.isalnum() and scenarios not in [spec.name for spec in specs()]:  # a path or file is the reader's own
+        owner_of(scenarios)
 
 
 def page(papers: Sequence[Paper]) -> str:
-    return "\n".join(_lines(papers))
-
-
-def _lines(papers: Sequence[Paper]) -> Iterator[str]:
-    items = [item for paper in papers for item in paper.item]
-    yield "# Every item of the five papers\n"
-    yield "What SAGE, RLVER, EIBench, EMPA and PERM describe, appendices included, with the command that does it here, and every"
-    yield f"departure with its reason. {len(items)} items: {_counts(items)}. Written by `python -m benchmarks.paper_coverage`;"
-    yield "`--check` fails where a file, command, option, recipe or suite that a row names is gone.\n"
-    for head, meanings in (("state", STATES), ("needs", NEEDS)):
-        yield f"| {head} | meaning |\n|---|---|"
-        yield from (f"| {name} | {meaning} |" for name, meaning in meanings.items())
-        yield ""
-    yield f"| paper | items | {' | '.join(STATES)} |\n{'|---' * (len(STATES) + 2)}|"
-    for paper in papers:
-        counts: Counter[str] = Counter(item.state for item in paper.item)
-        yield f"| {paper.title} | {len(paper.item)} | {' | '.join(str(counts[state]) for state in STATES)} |"
-    for paper in papers:
-        yield f"\n## {paper.title}\n"
-        yield "| item | where | what | state | command | needs |\n|---|---|---|---|---|---|"
-        for item in paper.item:
-            state = f"{item.state}, [test](../{item.test})" if item.test else item.state
-            command = "<br>".join(f"`{one}`" for one in item.commands).replace("|", "\\|") or "–"
-            yield f"| {item.id} | {item.where} | {item.what} | {state} | {command} | {item.needs} |"
-    yield "\n## What is not full\n"
-    yield "| item | state | needs | what is missing, and why |\n|---|---|---|---|"
-    yield from (f"| {item.id} | {item.state} | {item.needs} | {item.lacks} |" for item in items if item.state != "full")
-    yield "\n## Departures\n"
-    yield "Where this project differs from a paper or its released code, and why. No other page repeats them."
-    for paper in papers:
-        shared = [("all", text) for text in paper.shared]
-        if lines := [*shared, *((item.id, text) for item in paper.item for text in item.departures)]:
-            yield f"\n### Departures: {paper.title}\n"
-            yield from (f"- **{name}** {text}" for name, text in lines)
-    yield "\n### Departures that the audit found unnamed\n"
-    yield "Mended ones are no departures any more, by default or by the option that is named.\n"
-    yield "| no | | what is so now |\n|---|---|---|"
-    audited = sorted((row for paper in papers for row in paper.departure), key=lambda row: int(row.id[1:]))
-    yield from (f"| {row.id} | {row.now} | {row.text} |" for row in audited)
-    yield ""
-
-
-def _counts(items: Sequence[Item]) -> str:
-    counts: Counter[str] = Counter(item.state for item in items)
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    template = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True)
+    template.filters["cell"] = lambda text: text.replace("|", "\\|") or "–"
+    return template.from_string((HERE / "page.md").read_text(encoding="utf-8")).render(papers=papers, states=STATES)
 
 
 def main() -> None:
-    """The command line."""
+    """The command line: writes the page, or checks it."""
     parser = argparse.ArgumentParser("python -m benchmarks.paper_coverage", description=__doc__)
     parser.add_argument("--check", action="store_true", help=f"write nothing; fail on a wrong row, or below {LEAST} full ones")
     papers = read_papers()
-    items = [item for paper in papers for item in paper.item]
     if not parser.parse_args().check:
         PAGE.write_text(page(papers), encoding="utf-8")
         return
     wrong = list(problems(papers))
+    items = [item for paper in papers for item in paper.item]
     if PAGE.read_text(encoding="utf-8") != page(papers):
         wrong.append(f"{PAGE.name} differs from the rows; run python -m benchmarks.paper_coverage")
-    if sum(item.state == "full" for item in items) < LEAST:
+    if (full := sum(item.state == "full" for item in items)) < LEAST:
         wrong.append(f"fewer than {LEAST} items are full")
-    print(f"{sum(item.state == 'full' for item in items)} of {len(items)} full ({_counts(items)})")
+    print(f"{full} of {len(items)} items are full: {dict(Counter(item.state for item in items))}")
     sys.exit("\n".join(wrong) or 0)
 
 
