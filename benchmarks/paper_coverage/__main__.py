@@ -101,8 +101,8 @@ def _cited(cite: str) -> None:
     elif kind == "recipe":
         recipe, _, variant = name.partition("/")
         read_recipe(recipe, variants=[variant] if variant else [])
-    elif kind == "suite" and not any(name in {**GENERIC, **spec.suites} for spec in specs()):
-        raise UseError("no such suite")
+    elif colon and not (kind == "suite" and any(name in {**GENERIC, **spec.suites} for spec in specs())):
+        raise UseError("no such suite; expected a file, option:ENVIRONMENT.NAME, recipe:NAME/VARIANT or suite:NAME")
 
 
 def _parsed(text: str) -> None:
