@@ -4,9 +4,13 @@ header is malformed as that of 409 is.
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["CRITERIA", "FILES", "PROMPTS", "SECTIONS", "write_checkout"]
+__all__ = ["CRITERIA", "FILES", "PROMPTS", "SECTIONS", "released_comparison", "write_checkout", "write_leaderboard"]
 
 SECTIONS = ("What I'm feeling", "What-they feel", "My answer")
 CRITERIA = ("demonstrated_empathy", "depth_of_insight", "emotional_reasoning", "message_tailoring", "warmth", "bluntness")
@@ -41,6 +45,8 @@ _ASK = "{{scenario_prompt}}\n--\nAnswer in this form:\n\n{sections}\n\n--\nBe br
 _THREE = "\n\n".join(f"# {heading}\n\n<in {place} words>" for place, heading in enumerate(SECTIONS, 3))
 _TWO = "# Who reads it\n\n<their side>\n\n# The note\n\n<the note>"
 
+_WINNERS = '{\n  "chain_of_thought_reasoning": "why",\n  "tact": "who, by how much",\n  "depth": "who, by how much",\n}\n'
+
 FILES: dict[str, str] = {
     "data/scenario_prompts.txt": PROMPTS,
     "data/scenario_notes.txt": "# 1\nHe is lonely, and the ladder was a reason to talk.\n# 77\nOf a scenario that is gone.\n",
@@ -52,6 +58,13 @@ FILES: dict[str, str] = {
     "data/rubric_scoring_prompt_analysis.txt": "Mark this reading.\n{transcript}\n\nAnswer as {output_format}\n",
     "data/rubric_scoring_criteria.txt": "\n".join(CRITERIA) + "\n",
     "data/rubric_scoring_criteria_analysis.txt": "# a remark\ndepth_of_insight\n\nemotional_reasoning\naccuracy\n",
+    "data/pairwise_prompt_eqbench3.txt": (
+        "A0493:\n{conversation_history_A}\nAfter: {debrief_A}\n\nA0488:\n{conversation_history_B}\nAfter: {debrief_B}\n\n"
+        "{other} Known: {scenario_notes}\n" + _WINNERS
+    ),
+    "data/pairwise_prompt_eqbench3_analysis.txt": (
+        "Read: {transcript_being_analysed}\nA0493: {response_A}\nA0488: {response_B}\nKnown: {scenario_notes}\n" + _WINNERS
+    ),
     "utils/constants.py": (
         'NO_RP_SCENARIO_IDS = {\n    "3",  # a talk\n}\nMESSAGE_DRAFTING_SCENARIO_IDS = {"2"}\n'
         'ANALYSIS_SCENARIO_IDS = {"401", "409"}\nraise RuntimeError("nobody is to run this")\n'
@@ -74,3 +87,31 @@ def write_checkout(root: Path, **changed: str | None) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     return root
+
+
+def released_comparison(tested: str, other: str, scenario: str, winners: str, *, tested_first: bool = True) -> dict[str, Any]:
+    """A record of the released leaderboard; `winners` are the values of the criteria, apart by spaces."""
+    response = {"chain_of_thought_reasoning": "A0493+++++", **{f"criterion {n}": one for n, one in enumerate(winners.split())}}
+    return {
+        "scenario_id": scenario,
+        "pair": {"test_model": tested, "neighbor_model": other, "iteration_index": "1"},
+        "order": "A0493:test / A0488:other" if tested_first else "A0493:other / A0488:test",
+        "judge_response": response,
+    }
+
+
+def write_leaderboard(
+    root: Path, comparisons: Sequence[Mapping[str, Any]], published: Mapping[str, Any], answers: Mapping[str, str] | None = None
+) -> None:
+    """The two files of a leaderboard in a checkout; every model gives the same answer (`answers`) in each of its scenarios."""
+    ratings = {**published, "__metadata__": {"global_pairwise_comparisons": comparisons}}
+    runs = {}
+    for model, answer in (answers or {}).items():
+        said = [{"role": "user", "content": "Say."}, {"role": "assistant", "content": answer}]
+        tasks = {
+            id: {"conversation_history": said, "debrief_response": None if id == "401" else answer} for id in ("1", "3", "401")
+        }
+        runs[f"run of {model}"] = {"model_name": model, "scenario_tasks": {"1": tasks}}
+    for name, content in (("elo_", ratings), ("", runs)):
+        path = root / "data" / f"canonical_leaderboard_{name}results.json.gz"
+        path.write_bytes(gzip.compress(json.dumps(content).encode()))

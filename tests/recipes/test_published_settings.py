@@ -230,7 +230,7 @@ DIFFERENT: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("perm_grpo_smollm2", "perm_settings"): {PERM_SMALL: SMALL},
 }  # fmt: skip
 """Settings in which a recipe, with a variant after `+`, differs from a table, and why; all others have the published value."""
-NO_TABLE = {"empa_ctc_grpo_tiny"}
+NO_TABLE = {"empa_ctc_grpo_tiny", "empa_ctc_grpo_qwen3_8b"}
 """No paper trained in EMPA."""
 
 

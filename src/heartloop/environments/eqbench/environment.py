@@ -6,9 +6,9 @@ without a debrief. Then the judge marks the whole dialogue. The state is empty; 
 
 Departures from the released code: a dialogue whose answers are all shorter than 100 characters is judged; there it is excluded
 without a message. The debrief has the temperature of the prompts (there 0.5), and `min_p` is not sent (there 0.1), since many
-endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason. The pairwise comparison and its
-ratings are not implemented. The released code rounds the mean over scenarios, 0-20, to two decimals before scaling; here each
-dialogue has a score in 0-100, unrounded, which moves a mean by at most 0.025.
+endpoints refuse it. An empty answer is "..." in the model's own history, for the same reason. The released code rounds the mean
+over scenarios, 0-20, to two decimals before scaling; here each dialogue has a score in 0-100, unrounded, which moves a mean by at
+most 0.025. Pairwise judging is a suite (`pairwise`).
 """
 
 from __future__ import annotations
@@ -188,4 +188,5 @@ SPEC = EnvironmentSpec(
     report="heartloop.environments.eqbench.report:PANEL",
     stored=stored_from_score(_score_of, "the marks of its judge"),
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
+    suites={"pairwise": "heartloop.environments.eqbench.pairwise:PAIRWISE"},
 )

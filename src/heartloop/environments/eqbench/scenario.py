@@ -71,6 +71,8 @@ class EQBenchScenario:
     notes: str = ""
     person: str = "Written prompts"
     tags: tuple[str, ...] = ()
+    root: Path = Path()
+    """The checkout."""
 
     @property
     def kind(self) -> Kind:
@@ -106,7 +108,7 @@ _IDS: Mapping[Kind, str] = {
     "drafting": "MESSAGE_DRAFTING_SCENARIO_IDS",
     "analysis": "ANALYSIS_SCENARIO_IDS",
 }
-_REASONING = "chain_of_thought_reasoning"
+REASONING = "chain_of_thought_reasoning"
 _CHECKOUT = "expected an unmodified clone of https://github.com/EQ-bench/eqbench3"
 
 _SCENARIO = re.compile(r"^########(?!#)\s*(\S+)")
@@ -125,7 +127,7 @@ def load_scenarios(name: str | Path, *, exclude_tags: Sequence[str] = ()) -> lis
     noted = root / _DATA / "scenario_notes.txt"
     notes = read_notes(noted, read_text(noted)) if noted.is_file() else {}
     return [
-        EQBenchScenario(id, category, title, forms[kinds.get(id, "role-play")], official, repaired, notes.get(id, ""))
+        EQBenchScenario(id, category, title, forms[kinds.get(id, "role-play")], official, repaired, notes.get(id, ""), root=root)
         for id, category, title, official, repaired in read_prompts(root / _PROMPTS, read_text(root / _PROMPTS))
     ]
 
@@ -202,10 +204,10 @@ def read_notes(path: Path, text: str) -> dict[str, str]:
 
 def _forms(root: Path) -> dict[Kind, ScenarioForm]:
     benchmark = root / "core" / "benchmark.py"
-    debrief = _text(root / _DATA / "debrief_prompt.txt")
+    debrief = text_of(root / _DATA / "debrief_prompt.txt")
     masters = {kind: _template(root, name, {"scenario_prompt"}) for kind, name in _MASTERS.items()}
     counted = _strings(benchmark, "STANDARD_ALLOWED_RUBRIC_CRITERIA")
-    hint, _ = _assigned(benchmark, rf"""["']{_REASONING}["']\s*:\s*("[^"\n]*"|'[^'\n]*')""", f"text of {_REASONING!r}")
+    hint, _ = _assigned(benchmark, rf"""["']{REASONING}["']\s*:\s*("[^"\n]*"|'[^'\n]*')""", f"text of {REASONING!r}")
     rubrics = {
         "": _rubric(root, "", {"transcript", "debrief", "output_format"}, counted, hint),
         "_analysis": _rubric(root, "_analysis", {"transcript", "output_format"}, None, hint),
@@ -228,10 +230,10 @@ def _forms(root: Path) -> dict[Kind, ScenarioForm]:
 
 def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset[str] | None, hint: str) -> Rubric:
     path = root / _DATA / f"rubric_scoring_criteria{suffix}.txt"
-    lines = [line.strip() for line in _text(path).split("\n")]
+    lines = [line.strip() for line in text_of(path).split("\n")]
     criteria = tuple(line for line in lines if line and not line.startswith("#"))
     for number, line in enumerate(lines, start=1):
-        if line in criteria and (not line.isidentifier() or line == _REASONING or lines.index(line) != number - 1):
+        if line in criteria and (not line.isidentifier() or line == REASONING or lines.index(line) != number - 1):
             raise InputError(f"{path}, line {number}: {line!r}; expected one word, the name of a new criterion")
     counting = frozenset(criteria) if counted is None else counted & frozenset(criteria)
     if not counting:
@@ -241,7 +243,7 @@ def _rubric(root: Path, suffix: str, blanks: Collection[str], counted: frozenset
 
 def _template(root: Path, name: str, blanks: Collection[str]) -> str:
     path = root / _DATA / f"{name}.txt"
-    text = _text(path)
+    text = text_of(path)
     wanted = ", ".join(f"{{{blank}}}" for blank in sorted(blanks))
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
@@ -256,7 +258,7 @@ def _template(root: Path, name: str, blanks: Collection[str]) -> str:
     return text
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
     if not path.is_file():
         raise InputError(f"{path} is missing; {_CHECKOUT}")
     text = read_text(path)
@@ -267,7 +269,7 @@ def _text(path: Path) -> str:
 
 def _assigned(path: Path, pattern: str, what: str) -> tuple[Any, int]:
     """The literal behind the first place that fits a pattern, and its line. The file is searched, not run."""
-    text = _text(path)
+    text = text_of(path)
     match = re.search(pattern, text, re.MULTILINE)
     if match is None:
         raise InputError(f"{path} has no {what}; {_CHECKOUT}")

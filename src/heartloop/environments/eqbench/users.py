@@ -36,7 +36,7 @@ from heartloop.reader.reader import EmbeddedReader, Reading, embedded_reader
 
 JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=8000)
 
-_LONGEST_REASONING = 8_000
+LONGEST_REASONING = 8_000
 """Characters: 2,000 of the judge's 8,000 tokens; the released prompt asks for reasoning without a length."""
 _Mark = Annotated[float, Field(ge=0.0, le=HIGHEST_MARK, strict=True)]
 
@@ -69,7 +69,7 @@ def rubric_prompt(view: EQBenchView) -> str:
 
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
-    reasoning = Annotated[str, Sent(maxLength=_LONGEST_REASONING)]
+    reasoning = Annotated[str, Sent(maxLength=LONGEST_REASONING)]
     fields: dict[str, Any] = {"chain_of_thought_reasoning": (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)
 
