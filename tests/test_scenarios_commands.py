@@ -182,9 +182,10 @@ def test_sets_are_listed_with_their_environment_and_scenarios_by_set() -> None:
 
 
 def test_check_of_an_environment_checks_each_of_its_sets() -> None:
-    support, chat = scenarios("check", "sage").splitlines()
+    support, chat, training = scenarios("check", "sage").splitlines()
     assert support.startswith("support: 100 scenarios")
     assert chat.startswith("chat: 40 scenarios")
+    assert training.startswith("support-training: 200 scenarios")
 
 
 @pytest.mark.parametrize("name", [name for spec in specs() for name in spec.scenarios.sets if name != "train"])

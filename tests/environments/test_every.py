@@ -78,7 +78,8 @@ class TestBeforeTheFirstCall:
     @each
     def test_the_embedded_player_admits_every_shipped_scenario(self, spec: EnvironmentSpec) -> None:
         for name in spec.scenarios.sets:
-            assert spec.make(spec.load(name), spec.players()).scenario_ids
+            if name not in spec.scenarios.short_sets:
+                assert spec.make(spec.load(name), spec.players()).scenario_ids
 
 
 class TestTranscript:

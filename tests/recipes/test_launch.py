@@ -290,11 +290,11 @@ class TestTheCommand:
                 assert named in text
 
     def test_people_that_are_not_here_are_missing_too(self) -> None:
-        done = self.run("rlver_ppo_qwen2.5_7b", "--dry-run")
+        done = self.run("perm_grpo_qwen2.5_7b", "--dry-run")
         assert done.exit_code == 2
-        assert "scenarios.train is 'rlver_train.jsonl'" in done.output
+        assert "scenarios.train is 'perm_train.jsonl'" in done.output
         assert "--variant shipped trains" in done.output
-        shipped = self.run("rlver_ppo_qwen2.5_7b", "--dry-run", "--variant", "shipped")
+        shipped = self.run("perm_grpo_qwen2.5_7b", "--dry-run", "--variant", "shipped")
         assert "scenarios.train is" not in shipped.output
 
     def test_the_sets_of_the_environment_are_named_where_no_variant_ships_scenarios(self) -> None:

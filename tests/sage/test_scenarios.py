@@ -17,6 +17,7 @@ from heartloop.environments.sage.scenario import (
     SCENARIOS,
     SETS,
     SageScenario,
+    load_any,
     load_scenarios,
     problems_of,
 )
@@ -26,6 +27,13 @@ PUBLISHED = {
 }  # fmt: skip
 """SAGE Table 3."""
 CHAT = {"interest": 20, "passive": 20}
+TRAINING = {
+    "dialectic": 26, "advice": 24, "motives": 24, "reflection": 26, "praise": 24, "listen": 25, "empathy": 25, "blameless": 26,
+}  # fmt: skip
+TABLE_4 = {
+    "dialectic": 66, "advice": 58, "motives": 60, "reflection": 66, "praise": 57, "listen": 63, "empathy": 64, "blameless": 66,
+}  # fmt: skip
+"""RLVER Table 4: 500 training scenarios."""
 SUPPORT = load_scenarios("support")
 ONE = SUPPORT[0]
 
@@ -73,12 +81,16 @@ class TestShippedSets:
         assert sum(PUBLISHED.values()) == 100
         assert {key for key in PUBLISHED if INTENTIONS[key].rational} == {"dialectic", "advice", "motives", "reflection"}
 
+    def test_the_training_set_has_the_published_spread(self) -> None:
+        assert (sum(TRAINING.values()), sum(TABLE_4.values())) == (200, 500)
+        assert all(abs(TRAINING[key] - 0.4 * n) < 1.5 for key, n in TABLE_4.items())
+
     @pytest.mark.parametrize("name", SETS)
     def test_a_shipped_set_has_the_published_size_and_passes_every_check(self, name: str) -> None:
-        scenarios = load_scenarios(name)
-        assert Counter(s.intention for s in scenarios) == (PUBLISHED if name == "support" else CHAT)
+        scenarios = load_any(name)
+        assert Counter(s.intention for s in scenarios) == {"support": PUBLISHED, "chat": CHAT, "support-training": TRAINING}[name]
         assert problems_of_set(SCENARIOS, scenarios) == []
-        assert all(s.id.startswith(f"{name}-{s.intention}-") and s.family == name for s in scenarios)
+        assert all(s.id.startswith(f"{s.family}-{s.intention}-") for s in scenarios)
         for distinct in ({s.id for s in scenarios}, {s.persona.name for s in scenarios}, {s.first_message for s in scenarios}):
             assert len(distinct) == len(scenarios)
 
@@ -199,7 +211,7 @@ class TestReading:
 
     @pytest.mark.parametrize("name", ["holidays", "", "/nowhere/mine.jsonl"])
     def test_an_unknown_set_is_refused_with_the_known_ones(self, name: str) -> None:
-        with pytest.raises(UseError, match=f"unknown scenario set '{name}'; expected support or chat, or the path"):
+        with pytest.raises(UseError, match=f"unknown scenario set '{name}'; expected support or chat or .*, or the path"):
             load_scenarios(name)
 
     def test_excluded_tags(self, tmp_path: Path) -> None:

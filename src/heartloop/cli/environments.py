@@ -145,7 +145,7 @@ def _print_findings(probe: Probe) -> None:
 @check_app.command("environment")
 def check_environment(
     environment: Annotated[str, Argument(help="Name of an environment.")],
-    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: every shipped set.")] = None,
+    scenarios: Annotated[str | None, Option(help="Scenario set, file or folder. Default: all shipped sets of full form.")] = None,
 ) -> None:
     """Run the conformance test of an environment with its embedded user simulator."""
     from heartloop.environments.check import check_environment as check
@@ -153,7 +153,8 @@ def check_environment(
     from heartloop.models.baselines import Baseline
 
     spec = load_environment(environment)
-    names = [spec.set_of(scenarios)] if scenarios or not spec.scenarios.sets else list(spec.scenarios.sets)
+    played = [name for name in spec.scenarios.sets if name not in spec.scenarios.short_sets]
+    names = [spec.set_of(scenarios)] if scenarios or not played else played
     try:
         for name in names:
             for preset, variant in product(spec.options.choices("preset"), spec.options.choices("variant")):

@@ -79,6 +79,8 @@ class Scenarios(NamedTuple):
     """A scenario as text: what a user simulator reads, and its written lines."""
     need: Callable[[Any], str] | None = None
     """What the person wants, without the rest of the scenario; `None`: only the whole is known."""
+    short_sets: tuple[str, ...] = ()
+    """Sets of the short form, without written lines: the embedded user cannot play them."""
     problems: Callable[[Any], list[str]] = lambda scenario: []
     """Violations of a scenario of our own form beyond its schema."""
     written: Callable[[Any], bool] = lambda scenario: True

@@ -56,7 +56,8 @@ INTENTIONS = {key: Intention(key, *(row[name] for name in Intention._fields[1:])
 
 
 Temperament = Literal["even", "volatile", "slow", "ironic", "proud", "anxious", "guarded"]
-SETS = ("support", "chat")
+SETS = ("support", "chat", "support-training")
+"""The last is for training alone: 200 of the short form, with the spread of RLVER Table 4 over intentions."""
 
 
 class BriefPersona(Part):
@@ -470,6 +471,7 @@ def _owns(path: Path, record: Mapping[str, Any]) -> bool:
 
 SCENARIOS = Scenarios(
     sets=SETS,
+    short_sets=SETS[2:],
     template=__package__,
     load=load_set,
     owns=_owns,

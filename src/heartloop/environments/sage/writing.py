@@ -20,7 +20,7 @@ from heartloop.environments.sage.scenario import (
     SagePersona,
     SageScenario,
     give_aways,
-    load_scenarios,
+    load_any,
     problems_of,
 )
 from heartloop.environments.writing import (
@@ -88,9 +88,9 @@ class SageWriting(Writing):
         check_only(only, list(INTENTIONS), "a hidden intention")
         check_size(n, seed)
         chosen = [key for key, row in INTENTIONS.items() if (key in only if only else row.family == "support")]
-        shipped = [one for name in SETS for one in load_scenarios(name)]
+        shipped = [one for name in SETS for one in load_any(name)]
         taken = {(one.theme, one.intention) for one in shipped}
-        themes = dict.fromkeys((one.family, one.theme) for one in shipped)
+        themes = dict.fromkeys((one.family, one.theme) for one in shipped if isinstance(one, SageScenario))
         rng = random.Random(f"sage|{seed}")
         rng.shuffle(chosen)
         pools = packaged_table(__package__, "pools.toml")
