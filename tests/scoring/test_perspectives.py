@@ -14,14 +14,12 @@ from heartloop.environments.perm.scoring import (
     BROKEN_FORMAT,
     BYSTANDER_WEIGHT,
     FREE_TOKENS,
-    LENGTH_WEIGHT,
     PARTS,
     PRESETS,
     harmonic_mean,
     normalised,
     perm_reward,
 )
-from heartloop.environments.report import published
 
 SCORES = st.integers(1, 5)
 
@@ -32,14 +30,6 @@ def test_by_hand() -> None:
     assert found == pytest.approx((3 / (5 / 4 + 5 / 3 + 5 / 2) - 0.15 - 0.032, 3 / (5 / 4 + 5 / 3 + 5 / 2), -0.15, -0.032))
     unit = perm_reward(4, 3, 2, 70, 800, preset="unit")  # 0.75, 0.5, 0.25
     assert unit.empathy == pytest.approx(3 / (4 / 3 + 2 + 4))
-
-
-def test_the_published_constants() -> None:
-    printed = {row["setting"]: row["value"] for row in published("heartloop.environments.perm", "perm_settings")}
-    assert float(str(printed["lambda_bys"])) == BYSTANDER_WEIGHT
-    assert float(str(printed["lambda_len"])) == -LENGTH_WEIGHT
-    assert int(str(printed["length_penalty_threshold_tokens"])) == FREE_TOKENS
-    assert int(str(printed["empathy_reward_components"])) == len(PARTS)
 
 
 def test_the_best_is_1_and_the_worst_is_what_a_broken_format_is_worth() -> None:

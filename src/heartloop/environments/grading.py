@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
@@ -45,6 +45,34 @@ class Judges(Player, Protocol):
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         """The grade of one judge. All judges are called concurrently."""
         ...
+
+
+class JudgedReply(NamedTuple):
+    """One reply of a dialogue, in place of the scenario of a single answer, which `scenario` holds with the dialogue before."""
+
+    who: str
+    scenario: str
+    query: str
+    """What the person said last."""
+    analysis: str
+    """What the model wrote besides its reply; may be empty."""
+    response: str
+
+
+class ReplyJudging(NamedTuple):
+    """How an environment whose judges grade one answer grades every reply of other environments' dialogues."""
+
+    title: str
+    about: str
+    source: str
+    reading: Sequence[str]
+    """How to read the page."""
+    names: Sequence[str]
+    """The numbers of a reply; the first is the reward."""
+    prompts: Mapping[str, str]
+    ask: Callable[[ChatModel, Sampling | None, JudgedReply], Awaitable[Mapping[str, Any]]]
+    numbers: Callable[[Mapping[str, Any]], Sequence[float | None]]
+    """From the answer of `ask`, in the order of `names`; `None` for what was not graded."""
 
 
 class Reasoned(BaseModel):

@@ -19,6 +19,7 @@ from heartloop.environments.base import BaseEnvironment, Player, Scenario
 from heartloop.environments.options import OptionInfo, Options, option
 
 if TYPE_CHECKING:
+    from heartloop.environments.grading import ReplyJudging
     from heartloop.environments.reading import Appraiser, LearnedReading
     from heartloop.environments.training import Training
 
@@ -283,6 +284,7 @@ class EnvironmentSpec:
         briefing: `briefing(scenario, options)`, the policy's system prompt if it depends on the scenario.
         baselines: scripted policies, by the name after `heartloop/`: the path of a function `(messages, seed) -> str`
             (`names.FunctionBaseline`).
+        replies: how its judges grade replies of other environments, for `heartloop validate --suite NAME`.
         importers: kinds of `heartloop import`, each the path of an `importing.Importer`.
         writing: scenario writers by command (`write`, `expand`, `distil`, `enrich`), each the path of a function that returns a
             `writing.Writing`.
@@ -307,6 +309,7 @@ class EnvironmentSpec:
     reading: _Part[LearnedReading | None] = _Part(None)
     players_by_role: _Part[Callable[..., Player] | None] = _Part(None)
     briefing: _Part[Callable[[Any, Options], str] | None] = _Part(None)
+    replies: _Part[ReplyJudging | None] = _Part(None)
     policy_sampling: Sampling = field(default_factory=Sampling)
     baselines: Mapping[str, Lazy] = field(default_factory=dict)
     importers: Mapping[str, Lazy] = field(default_factory=dict)

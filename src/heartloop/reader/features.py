@@ -22,6 +22,7 @@ _SENTENCE_END = re.compile(r"[.!?…]+(?:\s|$)|[。！？]+|\n+")
 _LIST_MARK = re.compile(r"(?m)^\s*(?:[-*•]|\d{1,2}[.)])\s")
 _QUOTED = re.compile(r'"[^"\n]{3,}"')
 _RUN = 3  # words in a row from which a run is copied
+_HANDED_BACK = 5  # words in a row from which a run is not the reply's own
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _PRIME = np.uint64(0x100000001B3)
 _SHIFT = np.uint64(29)
@@ -154,6 +155,32 @@ def _line(text: str) -> NDArray[np.uint64]:
 def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[Any]]:
     buckets, values = _weighted(_line(text), layout.message, 777, layout)
     return buckets, values * np.float32(layout.message_weight)
+
+
+def own_words(reply: str, messages: tuple[str, ...]) -> str:
+    """A reply without what it hands back: runs of five words or more that occur in one of the person's messages.
+
+    >>> own_words("You said: my leeks are all leaning. Why?", ("Oh, my leeks are all leaning left.",))
+    'You said: . Why?'
+    """
+    words = list(_TOKEN.finditer(reply))
+    theirs = frozenset[tuple[str, ...]]().union(*map(_handed_back, messages))
+    runs = zip(*([word[0].lower() for word in words[n:]] for n in range(_HANDED_BACK)), strict=False)
+    copied = {n + i for n, run in enumerate(runs) if run in theirs for i in range(_HANDED_BACK)}
+    if not copied:
+        return reply
+    parts, end = [], 0
+    for n in sorted(copied):
+        start = words[n].start()
+        parts += [reply[end:start]] if n - 1 not in copied else []
+        end = words[n].end()
+    return "".join([*parts, reply[end:]])
+
+
+@lru_cache(maxsize=5_000)
+def _handed_back(message: str) -> frozenset[tuple[str, ...]]:
+    words = _TOKEN.findall(message.lower())
+    return frozenset(zip(*(words[n:] for n in range(_HANDED_BACK)), strict=False))
 
 
 def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:

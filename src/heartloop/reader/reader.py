@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from heartloop.core.chat import EMBEDDED
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
-from heartloop.reader.features import COUNTS, Context, features_of, unreadable
+from heartloop.reader.features import COUNTS, Context, features_of, own_words, unreadable
 from heartloop.reader.harm import plain_harm
 from heartloop.reader.model import ReaderModel
 
@@ -26,6 +26,8 @@ EMBEDDED_WEIGHTS = Path(str(resources.files("heartloop.reader") / "weights" / "e
 REPEATED = 0.7
 """Share of a reply that was said before, from which it repeats: of what it is about, by one earlier reply; or of its words, in
 runs of three or more that stand in earlier replies."""
+LONG_COPY, COPIED = 8, 0.6
+"""Words from which a reply repeats the person if this share of them are in runs of three or more of theirs. No judged reply does."""
 REPEATED_WORTH, INSULT_WORTH, DANGER_WORTH = -0.24, -0.5, -1.0
 """The highest worth of such a reply; the first is what judges gave to repetitions on average."""
 SHORT = (20, 40)
@@ -48,14 +50,14 @@ class Reading(NamedTuple):
     """Support strategies (SAGE Table 4) with a confidence in (0, 1], most likely first."""
     floor: Floor = ""
     """Why the worth is limited: `danger` or `hostility` by the rule for plain cases or above the threshold of one false alarm in
-    100 harmless replies; `repetition` where an earlier reply said the same (`REPEATED`)."""
+    100 harmless replies; `repetition` where an earlier reply or the person said the same (`REPEATED`, `COPIED`)."""
     silent: bool = False
     """Nothing was said: no letter and no digit."""
     words: int = 0
     again: float = 0.0
     """Share of the reply that earlier replies said already, in [0, 1]."""
-    unread: Literal["", "language", "code"] = ""
-    """Why the reply cannot be read."""
+    unread: Literal["", "language", "code", "copy"] = ""
+    """Why the reply counts as silence; `copy`: it has no words but those of the person (`own_words`)."""
 
 
 class EmbeddedReader:
@@ -78,16 +80,19 @@ class EmbeddedReader:
         self._strategies = [(name, outputs.index(name), least) for name, least in card["strategies"].items()]
 
     def read(self, reply: str, context: Context) -> Reading:
+        said, reply = reply, own_words(reply, context.messages)
         features = features_of(reply, context, self.model.linear.layout)
-        unread = unreadable(reply) if features.tokens else ""
+        unread = unreadable(reply) if features.tokens else "copy" if said != reply else ""
         if unread or not features.tokens:
             nothing = dict.fromkeys((name for name, _ in self._worths), 0.0)
             return Reading(np.zeros(len(ASPECTS), np.float32), nothing, {}, "", not unread, features.tokens, unread=unread)
         values = self.model.apply(features, reply)
         counts = features.counts
         again = float(max(counts[_OWN_OVERLAP], counts[_OWN_COPIED]))
-        floor = self._floor(reply, values) or ("repetition" if again >= REPEATED else "")
-        own = short_share(features.tokens) * (1.0 - float(counts[_COPIED_SHARE]))
+        copied = float(counts[_COPIED_SHARE])
+        repeats = again >= REPEATED or (features.tokens >= LONG_COPY and copied >= COPIED)
+        floor = self._floor(reply, values) or ("repetition" if repeats else "")
+        own = short_share(features.tokens) * (1.0 - copied)
         worth = {name: min(float(leaned(values[place], own * self._lean[name])), _most(floor)) for name, place in self._worths}
         return Reading(
             np.clip(values[self._aspects], 0.0, 4.0),

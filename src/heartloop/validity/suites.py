@@ -24,7 +24,7 @@ from heartloop.core.schemas import schema_of
 from heartloop.core.system import packaged_table
 from heartloop.core.text import amount, from_csv_cell, nearest
 from heartloop.environments.dialogue_text import chance, dialogue_text
-from heartloop.environments.registry import load_environment
+from heartloop.environments.registry import load_environment, specs
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Answers, Material, Question, RejudgingSuite, Result, RunSuite
 from heartloop.evaluation.store import read_run, saved_settings
@@ -43,8 +43,10 @@ GENERIC: Mapping[str, Lazy] = {
     "simulator": "heartloop.validity.simulators:SIMULATOR",
     "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
     "rankings": "heartloop.validity.rankings:RANKINGS",
+    "best": "heartloop.validity.best:BEST",
 }
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
+_OF_REPLIES: Lazy = "heartloop.validity.replies:reply_suite"
 SCENARIOS, MODELS = 10, 5
 """Scenarios of a model, and models, below which results come with a warning; ours."""
 
@@ -58,10 +60,16 @@ def environment_of(runs: Sequence[Path]) -> EnvironmentSpec:
 
 def suite_of(spec: EnvironmentSpec, name: str) -> RunSuite | RejudgingSuite:
     suites = {**GENERIC, **spec.suites}
-    if name not in suites:
-        raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(suites) or 'none'}{nearest(name, suites)}")
-    suite: RunSuite | RejudgingSuite = load_attribute(suites[name])
-    return suite
+    suite: RunSuite | RejudgingSuite
+    if name in suites:
+        suite = load_attribute(suites[name])
+        return suite
+    judging = {one.name: found for one in specs() if (found := one.replies) is not None}
+    if name in judging:
+        suite = load_attribute(_OF_REPLIES)(load_environment(name), judging[name])
+        return suite
+    known = [*suites, *judging]
+    raise UseError(f"unknown suite {name!r}; {spec.name} has {' or '.join(known) or 'none'}{nearest(name, known)}")
 
 
 def run_suites(spec: EnvironmentSpec) -> dict[str, RunSuite]:

@@ -242,6 +242,7 @@ SPEC = EnvironmentSpec(
     demo=DemoRun("general", 24, place=4),
     pilot=Pilot(("heartloop/counsellor", "heartloop/reflector"), scenario=567.6, repeat=148.0, turns=1, tokens=389),
     training="heartloop.environments.perm.training:TRAINING",
+    replies="heartloop.environments.perm.replies:REPLIES",
     importers={"perm-samples": "heartloop.environments.perm.importers:SAMPLES"},
     writing={"enrich": "heartloop.environments.perm.writing:PermEnriching"},
 )
