@@ -22,7 +22,7 @@ from heartloop.cli.main import app
 from heartloop.core.errors import UseError
 from heartloop.environments.registry import load_environment, owner_of, specs
 from heartloop.training.recipe import read_recipe
-from heartloop.validity.suites import GENERIC
+from heartloop.validity.suites import suite_of
 
 ROOT, HERE = DOCS.parent, Path(__file__).parent
 PAGE = DOCS / "papers.md"
@@ -101,8 +101,11 @@ def _cited(cite: str) -> None:
     elif kind == "recipe":
         recipe, _, variant = name.partition("/")
         read_recipe(recipe, variants=[variant] if variant else [])
-    elif colon and not (kind == "suite" and any(name in {**GENERIC, **spec.suites} for spec in specs())):
-        raise UseError("no such suite; expected a file, option:ENVIRONMENT.NAME, recipe:NAME/VARIANT or suite:NAME")
+    elif kind == "suite":
+        owner = next((spec for spec in specs() if name in spec.suites), specs()[0])
+        suite_of(owner, name)
+    elif colon:
+        raise UseError("expected a file, option:ENVIRONMENT.NAME, recipe:NAME/VARIANT or suite:NAME")
 
 
 def _parsed(text: str) -> None:
