@@ -21,6 +21,7 @@ from benchmarks.unchanged.items import scenarios
 from benchmarks.unchanged.models import Policy, Scripted
 from heartloop.authoring import writing
 from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
+from heartloop.environments.daily import users as memory_judge
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.empa import users as empa_users
 from heartloop.environments.episode import play
@@ -160,6 +161,7 @@ def everything() -> dict[str, list[Schema]]:
     graded = [schema for name in ("daily", "perm", "stances") for schema in roles.pop(f"environments.{name}")]
     roles["environments.empa"] += [schema_of(direct_judge._Impression), schema_of(empa_users._Deficit)]
     roles["environments.template"] = [schema_of(Appraisal)]
+    graded.append(schema_of(memory_judge._Memory))
     written: list[type[BaseModel]] = [stage.answer for stage in stages()]
     written += [writing._Audit, writing._Mends, writing._Repeats]
     return {
@@ -246,6 +248,10 @@ def test_the_longest_answer_of_a_role_fits_its_tokens(environment: str) -> None:
         assert LONGEST_ANSWER < characters <= 3 * LONGEST_ANSWER
     else:
         assert characters <= LONGEST_ANSWER
+
+
+def test_the_longest_answer_of_the_judge_of_memory_fits_its_tokens() -> None:
+    assert longest(schema_of(memory_judge._Memory)) <= LONGEST_ANSWER
 
 
 # 4. both sides of the bounds, in the environments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError, UseError
 from heartloop.environments.daily.environment import JUDGES, METRICS, SPEC, Daily, DailyOptions, average
-from heartloop.environments.episode import play
+from heartloop.environments.daily.remembering import Remembered
+from heartloop.environments.episode import CallLog, play
 from tests.fixed_judges import FixedJudges
 from tests.one_turn_scenarios import LIE
 
@@ -21,6 +23,9 @@ LEVELS = dict(zip(JUDGES, (4, 3, 5, 2, 4, 3), strict=True))  # 21 in sum
 class Fixed(FixedJudges):
     def __init__(self, breaks: Mapping[str, Exception] | None = None, **levels: int) -> None:
         super().__init__({**LEVELS, **levels}, "six years", breaks)
+
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        raise AssertionError("one answer has nothing to remember")
 
 
 async def played(user: Fixed | None = None, policy: ScriptedChat | None = None) -> Transcript:

@@ -80,7 +80,7 @@ def of_daily(scenario: DailyScenario) -> list[str]:
 
 
 PERM = Case(load_scenarios(), PermLLMUser, Perm, JUDGES, of_perm, {"judge": 1100, "policy": 400})
-DAILY = Case(load_days(), DailyLLMUser, Daily, METRICS, of_daily, {"judge": 800, "policy": 400})
+DAILY = Case(load_days(), DailyLLMUser, Daily, METRICS, of_daily, {"judge": 850, "policy": 400})
 both = pytest.mark.parametrize("case", [PERM, DAILY], ids=["perm", "daily"])
 
 

@@ -22,12 +22,12 @@ def test_twenty_of_each_emotion_and_no_problem_in_any() -> None:
     assert [(s.id, problem) for s in samples if isinstance(s, PermBrief) for problem in problems_of_perm(s)] == []
 
 
-def test_sixty_of_daily_conversation_and_no_problem_in_any() -> None:
+def test_150_of_daily_conversation_and_no_problem_in_any() -> None:
     instances = load_daily()
-    assert [s.id for s in instances] == [f"daily-{n:02}" for n in range(1, 61)]
+    assert [s.id for s in instances] == [f"daily-{n:02}" for n in range(1, 151)]
     assert problems_of_set(SCENARIOS, instances) == []
-    assert min(Counter(s.kind for s in instances)[kind] for kind in KINDS) >= 6
-    assert 20 <= sum(half_of(s.id) == "tuning" for s in instances) <= 40
+    assert min(Counter(s.kind for s in instances)[kind] for kind in KINDS) >= 15
+    assert 50 <= sum(half_of(s.id) == "tuning" for s in instances) <= 100
     bearings = Counter(memory.bearing for s in instances for memory in s.memories)
     assert min(bearings[name] for name in ("bears", "idle", "sore", "overtaken")) >= 8
 

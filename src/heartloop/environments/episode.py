@@ -49,6 +49,8 @@ class UserTurn(NamedTuple):
     thoughts: Mapping[str, str]
     evidence: Mapping[str, Any]
     stop: StopReason | None
+    new_prompt: str | None = None
+    """If given, the policy's system prompt from here on, and the message begins a new conversation: the history is dropped."""
 
 
 class Outcome(NamedTuple):
@@ -152,6 +154,13 @@ def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
     return tuple(call.turn for call in calls if call.role == "policy" and not keeps(call))
 
 
+def _begun(prompt: str, own: str | None) -> list[Message]:
+    """The messages of a new conversation, before the user's first one, for a bot that keeps them too."""
+    dialogue_id.set(uuid4().hex)
+    shown = prompt if own is None else own
+    return [Message(role="system", content=shown)] if shown else []
+
+
 async def play(
     environment: Environment,
     scenario_id: str,
@@ -177,11 +186,9 @@ async def play(
     Raises:
         BudgetSpent: a limit on tokens or cost was reached; this dialogue is lost.
     """
-    dialogue_id.set(uuid4().hex)
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
-    shown = episode.policy_prompt if policy_prompt is None else policy_prompt
-    messages = [Message(role="system", content=shown)] if shown else []
+    messages = _begun(episode.policy_prompt, policy_prompt)
     started = time.monotonic()
     turns: list[Turn] = []
     calls: list[Call] = []
@@ -237,12 +244,14 @@ async def play(
             calls.append(_call(answer, "policy", "reply", index))
             reply = visible(writable(answer.text))
             user_turn = (await episode.step(reply))._asdict()
-            stop, message = user_turn.pop("stop"), user_turn["message"]
+            stop, message, new_prompt = user_turn.pop("stop"), user_turn["message"], user_turn.pop("new_prompt")
             truncated = answer.finish_reason == "length"
             turns.append(
                 Turn(index=index, reply=reply, silent=not reply, truncated=truncated, error=failed_by_itself, **user_turn)
             )
             messages.append(Message(role="assistant", content=reply or SILENCE))
+            if new_prompt is not None:
+                messages = _begun(new_prompt, policy_prompt)
             if message is not None:
                 messages.append(Message(role="user", content=message))
             elif stop is None:

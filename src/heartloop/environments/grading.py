@@ -116,9 +116,10 @@ class JudgeModel(RoleModel):
         seed: int,
         log: CallLog,
         turn: int = 0,
+        check: Callable[[Given], str | None] = lambda verdict: None,
     ) -> Given:
-        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote; `number`, of the
-        judge or of the turn, is added to the seed.
+        """One judge's verdict on a text, re-asked once if invalid. `judged` must contain the verdict's quote, and `check` returns
+        what else is wrong; `number`, of the judge or of the turn, is added to the seed.
         """
 
         def grounded(verdict: Given) -> str | None:
@@ -127,7 +128,7 @@ class JudgeModel(RoleModel):
             quote = getattr(verdict, "quote", None)
             if quote is not None and not stands_in(quote, [judged]):
                 return f"the quote {quote!r} does not stand in what you judge; quote exact words"
-            return None
+            return check(verdict)
 
         return await ask(
             self._model,
@@ -146,7 +147,7 @@ class _Query(Scenario, Protocol):
     def query(self) -> str: ...
 
 
-JudgedT = TypeVar("JudgedT", bound=BaseEnvironment[Any, Judges, Any])
+JudgedT = TypeVar("JudgedT", bound=BaseEnvironment[Any, Any, Any])
 QueryT = TypeVar("QueryT", bound=_Query)
 
 
@@ -156,9 +157,9 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
     async def open(self) -> str:
         return self._scenario.query
 
-    async def graded(self, texts: Mapping[str, str]) -> dict[str, Grade]:
-        """The grades of all judges, asked concurrently; their calls are logged in the order of the texts."""
-        judges = self._environment.user
+    async def graded(self, texts: Mapping[str, str], turn: int = 0) -> dict[str, Grade]:
+        """The grades of all judges, asked concurrently; their calls are logged at the turn, in the order of the texts."""
+        judges: Judges = self._environment.user
         logs = {judge: CallLog() for judge in texts}
         answers = (
             answered(f"{judge} judge", judges.grade(judge, JudgedText(self._scenario, text, self._seed), logs[judge]))
@@ -166,7 +167,7 @@ class AnswerEpisode(LoggedEpisode[JudgedT, QueryT]):
         )
         results = await asyncio.gather(*answers, return_exceptions=True)
         for own in logs.values():
-            self._log.calls.extend(own.calls)
+            self._log.calls.extend(call.model_copy(update={"turn": turn}) for call in own.calls)
             self._log.counts.update(own.counts)
         failed = [result for result in results if isinstance(result, BaseException)]
         for error in sorted(failed, key=lambda error: isinstance(error, RoleFailed)):  # BudgetSpent before RoleFailed

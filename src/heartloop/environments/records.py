@@ -270,8 +270,10 @@ def by_tags(
     check_tags([*tags, *exclude_tags])
     chosen = [one for one in scenarios if (not tags or set(tags) & set(one.tags)) and not set(exclude_tags) & set(one.tags)]
     if not chosen:
-        options = [f"--tag {tag}" for tag in tags] + [f"--exclude-tag {tag}" for tag in exclude_tags]
-        raise UseError(f"{' '.join(options)} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
+        options = (
+            " ".join([*(f"--tag {tag}" for tag in tags), *(f"--exclude-tag {tag}" for tag in exclude_tags)]) or "this variant"
+        )
+        raise UseError(f"{options} leaves no scenario of {name!r}; pass tags that some scenario has, or exclude fewer")
     return chosen
 
 

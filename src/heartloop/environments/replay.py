@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import fmean
 from typing import Any, Generic, TypeVar
 
 from heartloop.core.chat import Reply
@@ -74,17 +76,18 @@ class StandIn(Generic[JudgeT]):
 
 
 class StoredReplies:
-    """A policy that repeats the replies of a stored dialogue, with their tokens."""
+    """A policy that repeats the replies of a stored dialogue in their order, with their tokens."""
 
     def __init__(self, played: Transcript) -> None:
         self.name = played.model
         self._played = played
         self._calls = {call.turn: call for call in played.calls if call.role == "policy"}
+        self._indices = itertools.count()
 
     async def complete(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None, sampling: Sampling | None = None
     ) -> Reply:
-        index = sum(message.role == "assistant" for message in messages)
+        index = next(self._indices)
         turns = self._played.turns
         if index < len(turns) and (error := turns[index].error) is not None:
             raise BotError(error)
@@ -155,16 +158,20 @@ def check_turns(played: Transcript, options: Options) -> None:
         raise UseError(f"{played.scenario} has {len(played.turns)} turns; expected at most the run's {options.max_turns}")
 
 
-def stored_from_score(score_of: Callable[[Transcript], float], judgements: str) -> Stored:
-    """The `Stored` of an environment that judges once, at the end; the error for missing `judgements` says what they are."""
+def stored_from_score(rewards_of: Callable[[Transcript], Sequence[float]], judgements: str) -> Stored:
+    """The `Stored` of an environment whose score is the mean of the rewards, mostly of one at the end.
+
+    The error for missing `judgements` says what they are.
+    """
 
     def rescored(transcript: Transcript, options: Options) -> Transcript:
         check_turns(transcript, options)
         if transcript.score is None:
             return transcript
         with reading_transcript(transcript, judgements):
-            score = score_of(transcript)
-        return transcript.model_copy(update={"score": score, "rewards": (score,)})
+            rewards = tuple(rewards_of(transcript))
+            score = fmean(rewards)
+        return transcript.model_copy(update={"score": score, "rewards": rewards})
 
     return Stored(options=lambda played: {"preset": played.preset, "variant": played.variant}, rescored=rescored)
 

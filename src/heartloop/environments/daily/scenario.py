@@ -6,13 +6,14 @@ The published fields (PERM App. A.8: profile, dialogue memory, event memory, que
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_serializer
 
-from heartloop.environments.records import set_loader
+from heartloop.environments.records import by_tags, set_loader
 from heartloop.environments.spec import Scenarios
 from heartloop.environments.written import (
     Matter,
@@ -21,6 +22,7 @@ from heartloop.environments.written import (
     Tag,
     Word,
     Written,
+    fingerprint_of,
     matters_as_text,
     numbered,
     problems_in_cues,
@@ -43,12 +45,26 @@ Bearing = Literal["bears", "idle", "sore", "overtaken"]
 shows that it is no longer true."""
 
 SETS = ("instances",)
+OWN_NOTES = "own-notes"
+"""Variant of the policy prompt in which a dialogue is a series of sessions, and the model reads its own notes of earlier ones."""
+_MOST_SESSIONS = 5
+MOST_TURNS = 2 * _MOST_SESSIONS - 1
+"""Replies in a series: an answer in each session, and the notes after all but the last."""
 
 _AHEAD = timedelta(days=400)
 _RELATIVE_DATE = re.compile(r"\b(yesterday|today|tomorrow|tonight|(last|next|this) (week|month|year)|ago)\b", re.IGNORECASE)
 
 
-class BriefMemory(Part):
+class _OfSeries(Part):
+    """Fields of a series are written only if set, so that scenarios without them keep their fingerprints."""
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        unset = [name for name in ("series", "session", "said_in") if getattr(self, name, None) is None]
+        return {name: value for name, value in handler(self).items() if name not in unset}
+
+
+class BriefMemory(_OfSeries):
     on: date
     """The day of the dialogue (note), or the day it happened or will happen (event)."""
     text: str = Field(min_length=12, max_length=240)
@@ -58,6 +74,8 @@ class BriefMemory(Part):
     cues: tuple[str, ...] = Field(default=(), max_length=12)
     """Words by which an answer mentions it. None is in the query, so an answer that uses one has used the memory. Of an
     overtaken memory: words of an answer that takes it as still true."""
+    said_in: int | None = Field(None, ge=1, lt=_MOST_SESSIONS)
+    """In a series, the session whose query says it; `None` for what the companion knew at first."""
 
 
 class Memory(BriefMemory):
@@ -75,10 +93,10 @@ class Values(Part):
     """One-sided, cynical or unjust verdicts, each with words by which an answer gives it."""
 
 
-class DailyBrief(Written):
+class DailyBrief(_OfSeries, Written):
     """The short form of a scenario, for judge models: the published fields."""
 
-    id: str = Field(pattern=r"^daily-\d\d$")
+    id: str = Field(pattern=r"^daily-\d{2,3}$")
     title: str = Field(min_length=8, max_length=60)
     kind: Kind
     tags: tuple[Tag, ...] = Field(min_length=1)
@@ -91,6 +109,33 @@ class DailyBrief(Written):
     event_memory: tuple[BriefMemory, ...] = Field(min_length=1, max_length=5)
     """Events with their days, oldest first; some may be in the future."""
     query: str = Field(min_length=20, max_length=480)
+    series: str | None = Field(None, pattern=r"^[a-z]+$")
+    """Name of a person's sessions, which are scenarios of their own too (ours)."""
+    session: int | None = Field(None, ge=1, le=_MOST_SESSIONS)
+    """Number in the series."""
+    _later: tuple[DailyBrief, ...] = PrivateAttr(())
+    _earlier: tuple[BriefMemory, ...] = PrivateAttr(())
+    _excluded: bool = PrivateAttr(False)
+
+    @property
+    def sessions(self) -> tuple[DailyBrief, ...]:
+        """The sessions of the series, if this is its first scenario in the file; else this scenario alone."""
+        return (self, *self._later)
+
+    @property
+    def is_series(self) -> bool:
+        """Whether the sessions can be played one after the other."""
+        return len(self.sessions) > 1 and not self._excluded and not _problems_in_series(self)
+
+    @property
+    def earlier(self) -> tuple[BriefMemory, ...]:
+        """The queries of the sessions before this one; of a session in `sessions` only."""
+        return self._earlier
+
+    @property
+    def fingerprint(self) -> str:
+        own = super().fingerprint
+        return fingerprint_of([own, *(one.fingerprint for one in self._later)]) if self._later else own
 
     @property
     def person(self) -> str:
@@ -124,7 +169,43 @@ class DailyScenario(DailyBrief):
     """What would hurt or bore, with cues in the words of a clumsy companion."""
 
 
-load_scenarios = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
+_load = set_loader(DailyScenario, SETS, __package__, schema="docs/daily.md", brief=DailyBrief)
+
+
+def load_scenarios(name: str | Path = SETS[0], *, exclude_tags: Sequence[str] = ()) -> list[DailyBrief]:
+    """As `set_loader` returns; the first scenario of a series has its sessions, and is no series if one of them is excluded."""
+    scenarios: list[DailyBrief] = list(_load(str(name)))
+    for place, first in enumerate(scenarios):
+        series = [one for one in scenarios if first.series is not None and one.series == first.series]
+        if series and series[0] is first:
+            scenarios[place] = in_series(series, excluded=any(set(one.tags) & set(exclude_tags) for one in series))
+    return by_tags(scenarios, str(name), exclude_tags=exclude_tags)
+
+
+def in_series(series: Sequence[DailyBrief], *, excluded: bool = False) -> DailyBrief:
+    """The first of these sessions of one person, which knows the others; each of those knows what was said before it."""
+    said = BriefMemory.model_construct  # longer than a memory may be
+    first, *later = copies = [session.model_copy() for session in series]
+    for place, session in enumerate(copies):
+        session._earlier = tuple(said(on=one.today, text=f"Said: {one.query}") for one in series[:place])
+    first._later, first._excluded = tuple(later), excluded
+    return first
+
+
+def _problems_in_series(first: DailyBrief) -> list[str]:
+    sessions, name = first.sessions, first.series
+    if (name is None) != (first.session is None):
+        return ["series and session go together; expected both or none"]
+    if len(sessions) == 1:
+        return []
+    problems = []
+    if (numbers := [one.session for one in sessions]) != (expected := [*range(1, len(sessions) + 1)]):
+        problems.append(f"series {name} has the sessions {numbers}; expected {expected}, in this order")
+    if len({(one.persona, one.about) for one in sessions}) > 1:
+        problems.append(f"persona or about differ between the sessions of series {name}")
+    if (days := [one.today for one in sessions]) != sorted(set(days)):
+        problems.append(f"today does not increase from session to session of series {name}")
+    return problems
 
 
 def problems_of(scenario: DailyBrief) -> list[str]:
@@ -148,6 +229,15 @@ def problems_of(scenario: DailyBrief) -> list[str]:
             for name, matter in answered
             if sum(stands(cue, query) for cue in matter.cues) > len(matter.cues) // 2
         ]
+    problems += _problems_in_series(scenario)
+    queries = {one.session: one.query.lower() for one in scenario.sessions}
+    problems += [
+        f"session {one.session}: no cue of {memory.text!r} is in the query of session {memory.said_in}, which says it"
+        for one in scenario.sessions[1:]
+        for memory in one.memories
+        if memory.bearing == "bears" and memory.cues and memory.said_in in queries
+        and not any(stands(cue, queries[memory.said_in]) for cue in memory.cues)
+    ]  # fmt: skip
     for noun, row in (("note", scenario.dialogue_memory), ("event", scenario.event_memory)):
         days = [memory.on for memory in row]
         if days != sorted(days):
@@ -157,6 +247,8 @@ def problems_of(scenario: DailyBrief) -> list[str]:
     if any(event.on > scenario.today + _AHEAD for event in scenario.event_memory):
         problems.append("an event is more than 400 days in the future")
     for (name, _), memory in zip(memories, scenario.memories, strict=True):
+        if memory.said_in is not None and memory.said_in >= (scenario.session or 1):
+            problems.append(f"{name} was said in session {memory.said_in}; expected one before session {scenario.session}")
         if relative := _RELATIVE_DATE.search(memory.text):
             problems.append(f"{name} says {relative[0].lower()!r}; its date states the day")
         if repeated := [cue for cue in memory.cues if stands(cue, query)]:
@@ -181,6 +273,7 @@ def _text(s: DailyBrief) -> str:
     full = s if isinstance(s, DailyScenario) else None
     parts = [
         f"{s.title} ({s.id}; {s.kind}; {f'wants {full.want}; ' if full else ''}{' '.join(s.tags)})",
+        *([f"Session {s.session} of the series {s.series}"] if s.series else []),
         f"{s.person} ({s.persona.gender}). {s.about}",
         f"Notes of earlier dialogues:\n{lines(s.dialogue_memory)}",
         f"Noted events:\n{lines(s.event_memory)}",
@@ -204,7 +297,8 @@ SCENARIOS = Scenarios(
     line=_line,
     text=_text,
     problems=problems_of,
-    identity=lambda s: (s.persona.name, s.persona.occupation),
+    identity=lambda s: (f"{s.persona.name}{f' in session {s.session}' if (s.session or 1) > 1 else ''}", s.persona.occupation),
+    story=lambda s: " ".join([s.query, *([s.about] if (s.session or 1) == 1 else []), *(memory.text for memory in s.memories)]),
+    playable=lambda s, variant: variant != OWN_NOTES or s.is_series,
     spread=lambda s: {"want": s.want} if isinstance(s, DailyScenario) else {},
-    story=lambda s: " ".join([s.query, s.about, *(memory.text for memory in s.memories)]),
 )

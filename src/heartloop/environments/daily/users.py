@@ -7,16 +7,24 @@ up to the metric's own part at the end, so an endpoint with prompt caching reads
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import BaseModel, Field, StrictInt
+
+from heartloop.core.dialogue import Message
 from heartloop.core.errors import InputError
 from heartloop.core.prompts import load_prompt
-from heartloop.environments.daily.environment import JUDGES, prompt_values
+from heartloop.core.schemas import Sent
+from heartloop.environments.daily.environment import JUDGES, Daily, lines_of, prompt_values
+from heartloop.environments.daily.remembering import Remembered
 from heartloop.environments.daily.scenario import DailyBrief, DailyScenario
+from heartloop.environments.dialogue_text import stands_in
 from heartloop.environments.episode import CallLog
-from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, leveled, marked
+from heartloop.environments.grading import AnswerPlayer, Grade, JudgedText, JudgeModel, Level, Reasoned, leveled, marked
 from heartloop.environments.reading import LearnedReading, with_cues
+from heartloop.environments.written import stands
 from heartloop.reader.features import Context
 
 
@@ -49,6 +57,18 @@ READING = LearnedReading(
 """The grades that usually go with a worth: at 0 those of silence, above it those of a recorded judge."""
 
 
+class _Found(BaseModel):
+    number: Annotated[StrictInt, Sent(maximum=9)] = Field(ge=1)
+    notes: Annotated[str, Sent(maxLength=100)] = ""
+    answer: Annotated[str, Sent(maxLength=100)] = ""
+
+
+class _Memory(Reasoned):
+    reason: Annotated[str, Sent(maxLength=300)] = Field(min_length=1)
+    facts: Annotated[list[_Found], Sent(maxItems=9)]
+    contradiction: Annotated[str, Sent(maxLength=100)] = ""
+
+
 class DailyLLMUser(JudgeModel):
     prompts: ClassVar = {name: load_prompt(__package__, name) for name in (*JUDGES, "judge", "judge_turn")}
 
@@ -58,6 +78,29 @@ class DailyLLMUser(JudgeModel):
         question = self.prompts["judge_turn"].fill(answer=marked(text))
         answer = await self.verdict(judge, JUDGES.index(judge), system, question, text, Level, seed=seed, log=log)
         return Grade(answer.score, answer.reason.strip(), answer.quote.strip())
+
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        session, notes, said, seed, turn = remembered
+        facts = remembered.facts
+
+        def check(found: _Memory) -> str | None:
+            if (numbers := [fact.number for fact in found.facts]) != (expected := [*range(1, len(facts) + 1)]):
+                return f"the numbers of the facts are {numbers}; expected {expected}"
+            quotes = [("notes", fact.notes, notes) for fact in found.facts]
+            quotes += [("answer", quote, said) for quote in (found.contradiction, *(fact.answer for fact in found.facts))]
+            wrong = next(((name, quote) for name, quote, text in quotes if quote.strip() and not stands_in(quote, [text])), None)
+            return wrong and f"the quote {wrong[1]!r} does not stand in the {wrong[0]}; quote exact words"
+
+        known = {name: text for name, text in prompt_values(session).items() if name not in ("notes", "events")}
+        form = {"bears": "{}. (holds) {}", "overtaken": "{}. (no longer holds) {}"}
+        numbered = "\n".join(form[fact.bearing or ""].format(n, fact.text) for n, fact in enumerate(facts, 1)) or "(none)"
+        system = Daily.memory.fill(**known, said=lines_of(session.earlier), query=session.query, facts=numbered)
+        question = Daily.memory_turn.fill(notes=marked(notes), answer=marked(said))
+        found = await self.verdict(
+            "memory", len(JUDGES), system, question, said, _Memory, seed=seed, log=log, turn=turn, check=check
+        )
+        words = [(fact.notes.strip(), fact.answer.strip()) for fact in found.facts]
+        return remembered.evidence(words, found.contradiction.strip(), found.reason.strip())
 
 
 class DailyEmbeddedUser(AnswerPlayer):
@@ -78,3 +121,25 @@ class DailyEmbeddedUser(AnswerPlayer):
 
     async def grade(self, judge: str, judged: JudgedText, log: CallLog) -> Grade:
         return leveled(self.appraise(judged), judge, judged.text, with_reading=judge == JUDGES[0])
+
+    async def trace(self, remembered: Remembered, log: CallLog) -> dict[str, Any]:
+        """By cues: a text has a fact if it has one of its cues; other contradictions are not noticed."""
+        texts = (remembered.notes.lower(), remembered.answer.lower())
+        found = [[next((cue for cue in fact.cues if stands(cue, text)), "") for text in texts] for fact in remembered.facts]
+        return remembered.evidence([(notes, answer) for notes, answer in found], None)
+
+
+def notebook(messages: Sequence[Message], seed: int) -> str:
+    """A baseline that recites its notes, and notes what the person says, word for word; of the lines, the newest that fit.
+
+    It recalls what fits, and takes what is overtaken as still true.
+    """
+    lines = [line for line in messages[0].content.splitlines() if line.startswith("- ")]
+    first, *more = [message.content for message in messages if message.role == "user"]
+    limit = re.search(r"At most (\d+) characters", more[-1]) if more else None
+    if limit is None:
+        return "\n".join(["I remember:", *lines])
+    lines.append(f"- {' '.join(first.split())}")
+    while len("\n".join(lines)) > int(limit[1]):
+        del lines[0]
+    return "\n".join(lines)

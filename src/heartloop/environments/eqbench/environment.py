@@ -168,9 +168,9 @@ class EQBenchEpisode(LoggedEpisode[EQBench, EQBenchScenario]):
         return UserTurn(None, {}, {}, thoughts, {**evidence, **by_part, "reasoning": reasoning}, "turn_limit")
 
 
-def _score_of(transcript: Transcript) -> float:
+def _rewards_of(transcript: Transcript) -> tuple[float]:
     marks = {name: float(mark) for name, mark in transcript.turns[-1].evidence["counted"].items()}
-    return rubric_score(marks, tuple(marks))
+    return (rubric_score(marks, tuple(marks)),)
 
 
 SPEC = EnvironmentSpec(
@@ -186,7 +186,7 @@ SPEC = EnvironmentSpec(
     embedded="heartloop.environments.eqbench.users:EQBenchEmbeddedUser",
     simulator="heartloop.environments.eqbench.users:EQBenchLLMUser",
     report="heartloop.environments.eqbench.report:PANEL",
-    stored=stored_from_score(_score_of, "the marks of its judge"),
+    stored=stored_from_score(_rewards_of, "the marks of its judge"),
     policy_sampling=Sampling(temperature=0.7, max_tokens=12000),  # as released
     suites={"pairwise": "heartloop.environments.eqbench.pairwise:PAIRWISE"},
 )
