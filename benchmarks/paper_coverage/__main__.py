@@ -129,7 +129,7 @@ def _parsed(text: str) -> None:
         read_recipe(given["recipe"], variants=given.get("variant", []), settings=given.get("setting", []))
     for suite in given.get("suite", []):
         _cited(f"suite:{suite}")
-    if "kind" in given and not any(given["kind"] in spec.importers for spec in specs()):
+    if "kind" in given and given["kind"] not in {"sheet", *(kind for spec in specs() for kind in spec.importers)}:
         raise UseError("no such kind of source")
     scenarios = given.get("scenarios", "")
     if scenarios.isalnum() and scenarios not in [spec.name for spec in specs()]:  # a path or file is the reader's own
