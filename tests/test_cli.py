@@ -203,9 +203,9 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards with two models, merged."""
     folder = tmp_path_factory.mktemp("runs")
     for index in ("1", "2"):
-        assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
+        assert heartloop(*EVAL, *BOTH, "--limit", "12", "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
     done = heartloop("merge", "1", "2", "--out", "whole", cwd=folder, code=0)
-    assert "16 dialogues of 2 runs." in done.out
+    assert "24 dialogues of 2 runs." in done.out
     assert "heartloop/reflector" in done.out
     return folder
 
@@ -221,8 +221,8 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compare_is_a_gate(merged: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
     models = ("--model-a", f"heartloop/{old}", "--model-b", f"heartloop/{new}")
     done = heartloop("compare", "whole", *models, *gate, cwd=merged, code=code)
-    assert "Paired on 8 dialogues of 8 scenarios" in done.out
-    assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
+    assert "Paired on 12 dialogues of 12 scenarios" in done.out
+    assert "permutation test p 0.0005 (exact, by scenario)" in done.out  # 2 of 2^12
     assert ("Gate: worse." if code == 1 else "Gate: shown not worse.") in done.out
     refused("compare", "whole", *models, "--worse-than", "-1", cwd=merged, said="--worse-than is -1.0")
 
@@ -258,8 +258,9 @@ def test_compare_writes_its_numbers_and_its_gate_and_may_require_that_it_is_show
 
 def test_a_bot_that_raises_is_scored_as_silence_and_the_first_cause_is_printed(tmp_path: Path) -> None:
     (tmp_path / "raising_bot.py").write_text("def reply(messages):\n    raise RuntimeError('no database')\n", encoding="utf-8")
-    done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=0)
+    done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=1)
     assert "8 of 8 replies failed and are scored as silence" in done.err
+    assert "8 of 8 replies of python:raising_bot:reply failed" in done.err.splitlines()[-1]
     assert "no database" in done.err
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert all(t.scored and t.counts["failed replies"] == len(t.turns) for t in transcripts)

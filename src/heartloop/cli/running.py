@@ -136,6 +136,8 @@ def play_run(
             "fix the cause, then rerun with --retry-failed.",
             err=True,
         )
+    for sentence in played.broken_bots:
+        typer.echo(f"{sentence}.", err=True)
     return played
 
 

@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import amount
 
 _WATCH_EVERY = 2.0  # seconds
 _LONGEST_NAMES = 100  # bytes; a file system allows 255
@@ -61,7 +62,7 @@ def compare(
         from heartloop.report.comparing import COMPARISON
         from heartloop.report.site import write_site
 
-        write_site(runs, out, comparison=comparison, min_difference=min_difference)
+        write_site(runs, out, comparison=comparison, min_difference=min_difference, gate=str(gated or ""))
         typer.echo(f"Report: {out / COMPARISON}")
     if gated is not None:
         typer.echo(str(gated))
@@ -213,8 +214,7 @@ def report(
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
         Console().print(table)
-    if len(every) > 1:
-        typer.echo(f"{len(every)} runs: {', '.join(map(str, every))}")
+    typer.echo(f"{amount(len(every), 'run')}: {', '.join(map(str, every))}")
     folder = out or (runs[0] / "report" if len(runs) == 1 else beside(runs[0], *_names(runs[1:]), "report"))
     typer.echo(f"Report: {write_site(every, folder, reload=watch)}")
     if watch:

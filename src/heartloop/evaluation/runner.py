@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
+from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, failed_replies, used_up_by_thinking
 from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
 from heartloop.evaluation.progress import Progress, ProgressLine
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
+from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
@@ -141,6 +141,19 @@ class Played(NamedTuple):
         )
 
     @property
+    def broken_bots(self) -> list[str]:
+        """A sentence on each model of whose replies more than `ALLOWED_FAILED` failed."""
+        turns: dict[str, list[Turn]] = {}
+        for dialogue in latest(self.run.transcripts) if not self.run.settings.get("rejudged") else ():
+            turns.setdefault(dialogue.model, []).extend(dialogue.turns)
+        return [
+            f"{failed} of {amount(len(mine), 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
+            "correct the bot, then evaluate it into another --out"
+            for model, mine in turns.items()
+            if (failed := failed_replies(mine)) > ALLOWED_FAILED * len(mine)
+        ]
+
+    @property
     def thinking_only(self) -> str:
         """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
         replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
@@ -150,9 +163,9 @@ class Played(NamedTuple):
         return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
     def code(self, *, pilot: bool = False) -> int:
-        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too many dialogues are unscored."""
+        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too much is unscored or failed."""
         stopped = self.ended.stopped not in ((None, DECLINED) if pilot else (None,))
-        return int(stopped or self.unscored > ALLOWED_UNSCORED)
+        return int(stopped or self.unscored > ALLOWED_UNSCORED or bool(self.broken_bots))
 
 
 class _Spent(NamedTuple):
