@@ -38,7 +38,7 @@ def test_every_row_is_whole_and_names_what_exists() -> None:
         ({"cites": ("gone:x",)}, "expected a file"),
         ({"test": "tests/gone.py"}, "gone.py"),
         ({"test": ""}, "no test"),
-        ({"needs": "gpu"}, "GPUs"),
+        ({"needs": "people"}, "people"),
         ({"lacks": "half of it"}, "lacks"),
         ({"state": "partly"}, "lacks"),
         ({"command": "heartloop gone"}, "gone"),
