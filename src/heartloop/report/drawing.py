@@ -133,7 +133,7 @@ def radar(chart: Chart, *, width: float = 460.0, height: float = 280.0) -> Radar
         path = f"{_path(corners)}Z" if len(corners) == len(names) else ""
         colour = f"h{number % PALETTE}" if one.model is None else f"m{one.model}"
         series.append(DrawnSeries(one.name, colour, marks, path, "", "", dashes_of(number), 0, 0.0, one.opacity))
-    ticks = [tick for tick in _ticks(low, high, 5) if tick > low]
+    ticks = [tick for tick in _ticks(low, high, 5 if height > 250.0 else 3) if tick > low]
     return Radar(width, height, centre, [(far(tick), _label(tick, ticks)) for tick in ticks], spokes, series)
 
 
