@@ -46,7 +46,7 @@ from heartloop.models.formats import (
     read_reply,
     seconds_of,
 )
-from heartloop.models.gate import FIRST, FIRST_LOCAL, Gate, Pace
+from heartloop.models.gate import FIRST, FIRST_LOCAL, Concurrency, Gate, Pace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -136,7 +136,7 @@ def base_url_of(service: str) -> str | None:
 
 
 class Connections(AbstractAsyncContextManager["Connections"]):
-    """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
+    """One pool of sockets that the models of a run share, the gates by address and model, and what each model does not support.
 
     `limit` counts concurrent calls to one address, over all its models; waiting at the gate is not part of a call's timeout.
     """
@@ -148,7 +148,7 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, dict[str, Gate]] = {}  # by address and model
         self._habits: dict[tuple[str, str], Habits] = {}
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
         """Tokens per character of short prompts, by address and model."""
@@ -159,28 +159,35 @@ class Connections(AbstractAsyncContextManager["Connections"]):
             import aiohttp
 
             if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
-                self._loop, self._gates = loop, {address: Gate(gate.pace) for address, gate in self._gates.items()}
+                self._loop = loop
+                for gates in self._gates.values():
+                    gates |= {model: Gate(gate.pace, gates.values()) for model, gate in gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
-    def gate(self, address: str) -> Gate:
-        """The gate of one address; call `session` first."""
-        if address not in self._gates:
+    def gate(self, address: str, model: str) -> Gate:
+        """The gate of a model at an address, whose models share its concurrency; call `session` first."""
+        gates = self._gates.setdefault(address, {})
+        if model not in gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            self._gates[address] = Gate(Pace(self.limit, first, self.factor))
-        return self._gates[address]
+            shared = next((gate.pace.concurrency for gate in gates.values()), Concurrency(self.limit, first))
+            gates[model] = Gate(Pace(shared, self.factor), gates.values())
+        return gates[model]
 
     def waiting(self) -> str:
         """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
-        paces = {urlsplit(address).netloc: gate.pace for address, gate in self._gates.items()}
-        host = max(paces, key=lambda host: paces[host].held_until, default="")
-        if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
-            return f"waits {wait:.0f} s for the rate limit of {host}"
-        host = min(paces, key=lambda host: paces[host].rate, default="")
-        rate = paces[host].rate if host else math.inf
-        return f"{60 * rate:,.0f} calls/min by the rate limit of {host}" if rate < math.inf else ""
+        paces = {
+            f"{model} at {urlsplit(address).netloc}": gate.pace
+            for address, gates in self._gates.items() for model, gate in gates.items()
+        }  # fmt: skip
+        model = max(paces, key=lambda model: paces[model].held_until, default="")
+        if model and (wait := paces[model].held_until - time.monotonic()) >= 1:
+            return f"waits {wait:.0f} s for the rate limit of {model}"
+        model = min(paces, key=lambda model: paces[model].rate, default="")
+        rate = paces[model].rate if model else math.inf
+        return f"{60 * rate:,.0f} calls/min by the rate limit of {model}" if rate < math.inf else ""
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""
@@ -376,11 +383,11 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
         connect: float | None = None,
     ) -> Answer | Trouble:  # fmt: skip
-        """One POST of `body`, or a GET where it is `None`, once the gate of the address lets it through."""
+        """One POST of `body`, or a GET where it is `None`, once the gate of the model lets it through."""
         import aiohttp
 
         session = self._connections.session()
-        gate = self._connections.gate(self.address)
+        gate = self._connections.gate(self.address, self.model)
         sent = await gate.acquire()
         if sent is None:
             return Trouble(TransportError, gate.reason, limited=True)
@@ -412,7 +419,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         usage: Usage = getattr(outcome, "usage", Usage())
         allowance = read_allowance(headers, usage.total)
         if isinstance(outcome, Trouble) and outcome.limited:
-            return outcome._replace(again=gate.refused(sent, outcome.text, outcome.wait, allowance))
+            again = gate.refused(sent, outcome.text, outcome.wait, allowance)
+            return outcome._replace(again=again, text=outcome.text if again else gate.reason)
         gate.done(sent, allowance)
         return outcome
 
