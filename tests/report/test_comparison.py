@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -139,6 +140,22 @@ class TestWarnings:
         a, b = (by_ends(name, {f"s{n}": 50 for n in range(20)}) for name in "ab")
         b[:lost] = [d.model_copy(update={"score": None}) for d in b[:lost]]
         assert ("Unscored in one or both" in " ".join(against(a, b).warnings)) == warns
+
+
+def test_few_scenarios_get_no_interval_by_group_and_no_effect_size() -> None:
+    """Two scenarios have t = 12.7, so that an interval leaves the scale; d_z of few is mostly "large"."""
+    ends = {"listen": (60, 50), "vent": (55, 45, 30)}
+    names = {f"{group}{n}": (group, end) for group, of_group in ends.items() for n, end in enumerate(of_group)}
+    a, b = (
+        [talk(model, name, [end - 40 + gain * n], intention=group) for n, (name, (group, end)) in enumerate(names.items())]
+        for model, gain in (("a", 0), ("b", 3))
+    )
+    few = against(a, b)
+    assert [(one.key, math.isnan(one.difference.low)) for one in few.groups] == [("listen", True), ("vent", False)]
+    assert "large" not in (text := comparison_text(few))
+    assert "d_z left out below 10 scenarios" in text
+    more = [[talk(model, f"s{n}", [gain * n % 7]) for n in range(10)] for model, gain in (("a", 1), ("b", 3))]
+    assert re.search(r"d_z [+-]\d", comparison_text(against(*more)))
 
 
 @pytest.fixture

@@ -113,8 +113,10 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    near = nearest(scenario, known) or "; `heartloop scenarios list SET` lists all"
-    raise UseError(f"no scenario {'or environment ' if anywhere else ''}{scenario!r} in {' or '.join(sets)}{near}")
+    place = "" if anywhere else f" in {' or '.join(sets)}"
+    or_environment, lists = ("or environment ", "heartloop environments, and ") if anywhere else ("", "")
+    shown = f"{lists}heartloop scenarios list SET, list{'' if anywhere else 's'} all"
+    raise UseError(f"no scenario {or_environment}{scenario!r}{place}{nearest(scenario, known)}; {shown}")
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:

@@ -46,6 +46,7 @@ from heartloop.scoring.statistics import (
 _MOST_DIFFERENT = 5
 _UNSCORED = "unscored"
 _TEXT_DIFFERS = "the scenario's text differs"
+_LEAST_FOR_INTERVAL = 3  # scenarios of a group; the t interval of two mostly exceeds the scale
 FEW_SCENARIOS = 10  # fewer cannot show whether scores are near normal, which an interval relies on
 
 
@@ -243,7 +244,10 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
-        yield GroupDifference(key, len(mine), *means, _interval(mine))
+        difference = _interval(mine)
+        if len({pair.a.scenario for pair in mine}) < _LEAST_FOR_INTERVAL:
+            difference = difference._replace(low=math.nan, high=math.nan)
+        yield GroupDifference(key, len(mine), *means, difference)
 
 
 def _warnings(
@@ -360,8 +364,8 @@ def evidence_words(comparison: Comparison) -> tuple[str, str]:
     size = abs(comparison.effect)
     words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
     effect = f"{_signed(comparison.effect, 2)} ({words})"
-    if math.isnan(size):
-        effect = "not defined for one scenario"
+    if comparison.scenarios < FEW_SCENARIOS:
+        effect = f"left out below {FEW_SCENARIOS} scenarios"
     elif math.isinf(size):
         effect = "infinite (the difference is the same in every scenario)"
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import filterfalse
 
 from rich import box
 from rich.console import Group
@@ -81,9 +82,10 @@ def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
 
 
 def scripted_note(models: Sequence[str]) -> str:
-    """Which of the models are scripts; empty if all are, or none is."""
-    others = [model for model in models if not is_baseline(model)]
-    return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
+    """Which of the models are scripts, or are not if those are fewer; empty if all are, or none is."""
+    scripts, others = list(filter(is_baseline, models)), list(filterfalse(is_baseline, models))
+    few, which = (scripts, "scripted baselines") if len(scripts) <= len(others) else (others, "not a scripted baseline")
+    return f"{which}: {', '.join(few)}" if few else ""
 
 
 def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) -> dict[str, str]:

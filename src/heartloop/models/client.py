@@ -28,6 +28,7 @@ from heartloop.core.errors import (
     MalformedReply,
     ModelError,
     Moderated,
+    PromptCut,
     RefusedByServer,
     TransportError,
     UseError,
@@ -370,8 +371,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         least = COUNTED * min(ratios) if len(ratios) >= _LEARNED else LEAST_RATIO
         if usage.prompt_tokens >= least * characters:
             return None
-        text = f"an answer to {usage.prompt_tokens:,} tokens of a prompt of {characters:,} characters: the server cut the prompt"
-        return Trouble(RefusedByServer, text, passing=False, abandoned=True)
+        text = f"counted {usage.prompt_tokens:,} tokens in a prompt of {characters:,} characters, so it cut the prompt"
+        return Trouble(PromptCut, text, passing=False, abandoned=True)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
@@ -441,6 +442,9 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; {todo}", self.name)
         if trouble.kind is Moderated:
             return Moderated(f"{where} refused the text: {trouble.text}")
+        if trouble.kind is PromptCut:
+            todo = "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed"
+            return PromptCut(f"{where} {trouble.text}; {todo}")
         if trouble.kind is RefusedByServer:
             advice = {
                 403: f"check that the key in {key} may use this model",
@@ -448,7 +452,6 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                 + ("" if _VERSION.search(self.address) else ", which usually ends in /v1"),
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
-                200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
                 **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             return RefusedByServer(f"{where} answered {trouble.text}; {advice}")

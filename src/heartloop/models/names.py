@@ -99,8 +99,11 @@ def resolve(
             f"to an address such as {_OWN_ADDRESS[service]}"
         )
     if base_url is None:
-        known = ", ".join([*SERVICES, *_OWN_ADDRESS, *LOCAL])
-        raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
+        known = [*SERVICES, *_OWN_ADDRESS, *LOCAL]
+        raise UseError(
+            f"unknown service {service!r} in {name!r}{nearest(service, known)}; expected one of {', '.join(known)}, "
+            f"or {url_variable} set to its address"
+        )
     key = os.environ.get(key_variable, "").strip()
     endpoint = EndpointChat(
         name,
