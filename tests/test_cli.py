@@ -307,4 +307,3 @@ def test_sentences_wrap_at_the_width_of_a_terminal_and_not_in_a_file(
     shown = capsys.readouterr()[err].splitlines()
     assert max(map(len, shown)) <= 24
     assert " ".join(" ".join(shown).split()) == " ".join(lines.split())
-    assert [line.startswith("  ") for line in shown] == [False, False, True, True, True]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from heartloop.models.gate import FIRST_LOCAL, FIRST_PATIENCE, PATIENCE, Allowance, Concurrency, Pace
+from heartloop.models.gate import FIRST_LOCAL, FIRST_PATIENCE, PATIENCE, Allowance, Pace
 from tests.providers.limits import FixedWindow, Rule, SlidingWindow, TokenBucket
 
 WINDOW = 60.0  # seconds; the window of most documented limits
@@ -32,7 +32,7 @@ def simulated(rule: Rule, *, remaining: bool, retry_after: bool, too_short: bool
 
     `too_short`: the server says how long to wait before it counts the refused call, which counts.
     """
-    draw, pace = random.Random(seed), Pace(Concurrency(4096))
+    draw, pace = random.Random(seed), Pace(4096)
     number, now, lost = itertools.count(), 0.0, 0
     ending: list[tuple[float, int, float, bool, Allowance | None, float | None]] = []
     sent: list[tuple[float, bool]] = []
@@ -102,7 +102,7 @@ def test_a_retry_after_that_is_too_short_stops_nothing(rule: str) -> None:
 
 def served(slots: int, *, calls: int = 3000, seconds: float = 1.0) -> tuple[float, float]:
     """Concurrency and use of a server that answers so many calls at a time and lets the others wait."""
-    draw, pace, now = random.Random(1), Pace(Concurrency(64, FIRST_LOCAL)), 0.0
+    draw, pace, now = random.Random(1), Pace(64, FIRST_LOCAL), 0.0
     free, ending = [0.0] * slots, list[tuple[float, float]]()
     windows: list[float] = []
     while len(windows) < calls:
@@ -117,7 +117,7 @@ def served(slots: int, *, calls: int = 3000, seconds: float = 1.0) -> tuple[floa
         now = ending[0][0] if delay is None else min(now + delay, ending[0][0])
         while ending and ending[0][0] <= now:
             pace.done(heapq.heappop(ending)[1], now)
-            windows.append(pace.concurrency.window)
+            windows.append(pace.window)
     return sum(windows) / calls, calls * seconds / (slots * now)
 
 
@@ -131,7 +131,7 @@ def test_concurrency_grows_only_while_a_server_answers_more_at_a_time(slots: int
 @pytest.mark.parametrize(("accepted", "patience"), [(False, FIRST_PATIENCE), (True, PATIENCE)])
 def test_the_gate_gives_up_on_a_server_that_refuses_everything(accepted: bool, patience: float) -> None:
     """Sooner where it never accepted a call."""
-    pace, now, refused = Pace(Concurrency(64)), 0.0, 0
+    pace, now, refused = Pace(64), 0.0, 0
     if accepted:
         pace.sent(0.0)
         pace.done(0.0, 0.5)
@@ -151,7 +151,7 @@ def test_the_gate_gives_up_on_a_server_that_refuses_everything(accepted: bool, p
 
 
 def test_it_waits_as_long_as_the_server_asks_and_gives_up_if_that_is_too_long() -> None:
-    pace = Pace(Concurrency(64))
+    pace = Pace(64)
     pace.sent(0.0)
     assert pace.refused(0.0, 0.1, wait=20.0)
     assert pace.delay(0.1) == pytest.approx(20.0)
@@ -160,17 +160,17 @@ def test_it_waits_as_long_as_the_server_asks_and_gives_up_if_that_is_too_long() 
 
 
 def test_time_outs_shrink_the_window() -> None:
-    pace = Pace(Concurrency(64))
+    pace = Pace(64)
     for call in range(16):
         pace.sent(float(call))
     assert pace.delay(16.0) is None
     pace.abandoned(15.0, 120.0)
-    assert pace.concurrency.window == pytest.approx(0.7 * 16)
+    assert pace.window == pytest.approx(0.7 * 16)
 
 
 def test_one_call_at_a_time_tries_whether_a_limit_is_lifted() -> None:
     """A refusal comes at once, so a call that is not refused within a second counts as accepted."""
-    pace = Pace(Concurrency(64))
+    pace = Pace(64)
     for call in range(4):
         pace.sent(call / 1000)
     pace.refused(0.003, 0.05)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from heartloop.cli.options import Calls
 from heartloop.core.chat import EMBEDDED
@@ -34,12 +33,9 @@ from heartloop.report.site import write_site
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Prints lines: wrapped at the width of a terminal, otherwise as they are."""
-    if (sys.stderr if err else sys.stdout).isatty():
-        width = shutil.get_terminal_size().columns
-        wrap = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
-        text = "\n".join(wrap(line, subsequent_indent=" " * (len(line) - len(line.lstrip()))) for line in text.split("\n"))
-    typer.echo(text, err=err)
+    """Prints text as it is, or to a terminal in lines that end between words."""
+    console = Console(stderr=err)
+    console.print(Text(text), soft_wrap=not console.is_terminal)
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
@@ -122,7 +118,7 @@ def play_run(
     )  # fmt: skip
     ended = played.ended
     if calls.max_tokens is not None and all(map(is_scripted, plan.models.opened)):
-        say("--max-tokens limits nothing here: tokens of baselines and the embedded user do not count.", err=True)
+        say("--max-tokens limits nothing here: tokens of baselines and embedded roles do not count.", err=True)
     for name, refused in played.dropped.items():
         say(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
     say(

@@ -46,7 +46,6 @@ from heartloop.scoring.statistics import (
 _MOST_DIFFERENT = 5
 _UNSCORED = "unscored"
 _TEXT_DIFFERS = "the scenario's text differs"
-_LEAST_FOR_INTERVAL = 3  # scenarios of a group; the t interval of two mostly exceeds the scale
 FEW_SCENARIOS = 10  # fewer cannot show whether scores are near normal, which an interval relies on
 
 
@@ -245,7 +244,7 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
         difference = _interval(mine)
-        if len({pair.a.scenario for pair in mine}) < _LEAST_FOR_INTERVAL:
+        if len({pair.a.scenario for pair in mine}) < 3:  # the t interval of two mostly exceeds the scale
             difference = difference._replace(low=math.nan, high=math.nan)
         yield GroupDifference(key, len(mine), *means, difference)
 

@@ -389,8 +389,7 @@ async def work_through(
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
     async def report_often() -> None:
-        """Also while no dialogue ends: a rate limit may hold up all."""
-        while True:
+        while True:  # also while no dialogue ends: a rate limit may hold up all
             await asyncio.sleep(PLAIN_EVERY)
             report_progress()
 

@@ -47,7 +47,7 @@ from heartloop.models.formats import (
     read_reply,
     seconds_of,
 )
-from heartloop.models.gate import FIRST, FIRST_LOCAL, Concurrency, Gate, Pace
+from heartloop.models.gate import FIRST, FIRST_LOCAL, Gate, Pace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -149,7 +149,7 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._gates: dict[str, dict[str, Gate]] = {}  # by address and model
+        self._gates: defaultdict[str, dict[str, Gate]] = defaultdict(dict)  # by address and model
         self._habits: dict[tuple[str, str], Habits] = {}
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
         """Tokens per character of short prompts, by address and model."""
@@ -169,20 +169,17 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         return self._session
 
     def gate(self, address: str, model: str) -> Gate:
-        """The gate of a model at an address, whose models share its concurrency; call `session` first."""
-        gates = self._gates.setdefault(address, {})
+        """The gate of a model at an address; call `session` first."""
+        gates = self._gates[address]
         if model not in gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            shared = next((gate.pace.concurrency for gate in gates.values()), Concurrency(self.limit, first))
-            gates[model] = Gate(Pace(shared, self.factor), gates.values())
+            gates[model] = Gate(Pace(self.limit, first, self.factor), gates.values())
         return gates[model]
 
     def waiting(self) -> str:
         """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
-        paces = {
-            f"{model} at {urlsplit(address).netloc}": gate.pace
-            for address, gates in self._gates.items() for model, gate in gates.items()
-        }  # fmt: skip
+        hosts = {urlsplit(address).netloc: gates for address, gates in self._gates.items()}
+        paces = {f"{model} at {host}": gate.pace for host, gates in hosts.items() for model, gate in gates.items()}
         model = max(paces, key=lambda model: paces[model].held_until, default="")
         if model and (wait := paces[model].held_until - time.monotonic()) >= 1:
             return f"waits {wait:.0f} s for the rate limit of {model}"
@@ -371,7 +368,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         least = COUNTED * min(ratios) if len(ratios) >= _LEARNED else LEAST_RATIO
         if usage.prompt_tokens >= least * characters:
             return None
-        text = f"counted {usage.prompt_tokens:,} tokens in a prompt of {characters:,} characters, so it cut the prompt"
+        text = f"a part of the prompt only: it counted {usage.prompt_tokens:,} tokens in {characters:,} characters"
         return Trouble(PromptCut, text, passing=False, abandoned=True)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
@@ -442,19 +439,17 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; {todo}", self.name)
         if trouble.kind is Moderated:
             return Moderated(f"{where} refused the text: {trouble.text}")
-        if trouble.kind is PromptCut:
-            todo = "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed"
-            return PromptCut(f"{where} {trouble.text}; {todo}")
-        if trouble.kind is RefusedByServer:
+        if issubclass(trouble.kind, RefusedByServer):
             advice = {
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}"
                 + ("" if _VERSION.search(self.address) else ", which usually ends in /v1"),
                 407: "check the user name and the password in HTTPS_PROXY or HTTP_PROXY",
                 413: "use a model with a longer context, or fewer turns",
+                200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
                 **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
-            return RefusedByServer(f"{where} answered {trouble.text}; {advice}")
+            return trouble.kind(f"{where} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(
