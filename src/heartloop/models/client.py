@@ -162,7 +162,7 @@ class Connections(AbstractAsyncContextManager["Connections"]):
             if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
                 self._loop = loop
                 for gates in self._gates.values():
-                    gates |= {model: Gate(gate.pace, gates.values()) for model, gate in gates.items()}
+                    gates |= {model: Gate(gate.pace, gate.address, gates.values()) for model, gate in gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -173,7 +173,8 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         gates = self._gates[address]
         if model not in gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            gates[model] = Gate(Pace(self.limit, first, self.factor), gates.values())
+            shared = next((gate.address for gate in gates.values()), Pace(self.limit, first, self.factor))
+            gates[model] = Gate(Pace(self.limit, self.limit, self.factor), shared, gates.values())
         return gates[model]
 
     def waiting(self) -> str:

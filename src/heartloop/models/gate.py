@@ -69,8 +69,7 @@ class Pace:
         self.rate = math.inf
         """Calls a second; infinite before the first refusal."""
         self.in_flight = 0
-        self.refused_calls = 0
-        """Since the latest call that was accepted after a refusal."""
+        self.refused_calls = 0  # since the latest pause that ended
         self.held_until = -math.inf
         """When the next call may be sent, after a refusal."""
         self._longest, self._first_pause, self._patience, self._first_patience, self._probe_seconds = (
@@ -233,11 +232,11 @@ class Gate:
     """The gate of a model for the calls of one event loop: by `place_in_line`, and then in the order in which they come.
 
     A gate that several processes share needs these four methods (`acquire`, `done`, `refused`, `abandoned`) and `reason`.
-    `at_address` are the gates of all models at its address, which together send `pace.most` calls at a time.
+    `address` learns the concurrency, and is told of no refusal; the gates of all models there (`at_address`) share it.
     """
 
-    def __init__(self, pace: Pace, at_address: Collection[Gate]) -> None:
-        self.pace, self._at_address = pace, at_address
+    def __init__(self, pace: Pace, address: Pace, at_address: Collection[Gate]) -> None:
+        self.pace, self.address, self._at_address = pace, address, at_address
         self.reason = ""
         """What the server answered when the gate gave up."""
         self._line: list[tuple[int, int, asyncio.Event]] = []  # a heap: place, number, and the event that it is first now
@@ -255,11 +254,12 @@ class Gate:
                     await first.wait()
                     continue
                 delay = self.pace.delay(time.monotonic())
-                if sum(gate.pace.in_flight for gate in self._at_address) >= self.pace.most:
+                if self.address.delay(time.monotonic()) is None:
                     delay = None
                 if delay == 0.0:
                     sent = time.monotonic()
                     self.pace.sent(sent)
+                    self.address.sent(sent)
                     return sent
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -274,11 +274,13 @@ class Gate:
     def done(self, sent: float, allowance: Allowance | None = None) -> None:
         """The server answered a call, with whatever answer that is no refusal by a limit."""
         self.pace.done(sent, time.monotonic(), allowance)
+        self.address.done(sent, time.monotonic())
         self._wake()
 
     def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
         """A limit refused a call, which waits `wait` seconds if the server says so; whether it is worth sending it again."""
         again = self.pace.refused(sent, time.monotonic(), wait, allowance)
+        self.address.abandoned(sent, time.monotonic(), slow=False)
         if not again:
             seconds = time.monotonic() - self.pace.paused_at
             self.reason = f"rate limited {amount(self.pace.refused_calls, 'time')} in {seconds:,.0f} s: {reason}"
@@ -287,7 +289,8 @@ class Gate:
 
     def abandoned(self, sent: float, *, slow: bool = True) -> None:
         """A call ended without an answer."""
-        self.pace.abandoned(sent, time.monotonic(), slow=slow)
+        self.pace.abandoned(sent, time.monotonic(), slow=False)
+        self.address.abandoned(sent, time.monotonic(), slow=slow)
         self._wake()
 
     def _wake(self) -> None:

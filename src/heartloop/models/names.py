@@ -67,7 +67,7 @@ def resolve(
     """The model of a name. It makes no network request before its first call.
 
     Args:
-        connections: shared with other models, in place of `max_connections`; models at one address share its maximum.
+        connections: shared with other models, in place of `max_connections`; models at one address share its concurrency.
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/` (see `FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
