@@ -113,10 +113,9 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    place = "" if anywhere else f" in {' or '.join(sets)}"
-    or_environment, lists = ("or environment ", "heartloop environments, and ") if anywhere else ("", "")
-    shown = f"{lists}heartloop scenarios list SET, list{'' if anywhere else 's'} all"
-    raise UseError(f"no scenario {or_environment}{scenario!r}{place}{nearest(scenario, known)}; {shown}")
+    near = f"{nearest(scenario, known)}; heartloop environments show NAME names the sets, heartloop scenarios list SET lists one"
+    wrong = f"or environment {scenario!r}" if anywhere else f"{scenario!r} in {' or '.join(sets)}"
+    raise UseError(f"no scenario {wrong}{near}")
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import filterfalse
 
 from rich import box
 from rich.console import Group
@@ -83,7 +82,7 @@ def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
 
 def scripted_note(models: Sequence[str]) -> str:
     """Which of the models are scripts, or are not if those are fewer; empty if all are, or none is."""
-    scripts, others = list(filter(is_baseline, models)), list(filterfalse(is_baseline, models))
+    scripts, others = ([model for model in models if is_baseline(model) is script] for script in (True, False))
     few, which = (scripts, "scripted baselines") if len(scripts) <= len(others) else (others, "not a scripted baseline")
     return f"{which}: {', '.join(few)}" if few else ""
 

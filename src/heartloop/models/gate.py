@@ -253,9 +253,8 @@ class Gate:
                     first.clear()
                     await first.wait()
                     continue
-                delay = self.pace.delay(time.monotonic())
-                if self.address.delay(time.monotonic()) is None:
-                    delay = None
+                full = self.address.delay(time.monotonic()) is None
+                delay = None if full else self.pace.delay(time.monotonic())
                 if delay == 0.0:
                     sent = time.monotonic()
                     self.pace.sent(sent)
@@ -282,8 +281,8 @@ class Gate:
         again = self.pace.refused(sent, time.monotonic(), wait, allowance)
         self.address.abandoned(sent, time.monotonic(), slow=False)
         if not again:
-            seconds = time.monotonic() - self.pace.paused_at
-            self.reason = f"rate limited {amount(self.pace.refused_calls, 'time')} in {seconds:,.0f} s: {reason}"
+            times, seconds = amount(self.pace.refused_calls, "time"), time.monotonic() - self.pace.paused_at
+            self.reason = f"rate limited {times} in {seconds:,.0f} s: {reason}"
         self._wake()
         return again
 
