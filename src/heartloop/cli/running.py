@@ -34,8 +34,7 @@ from heartloop.report.site import write_site
 
 def say(text: str, *, err: bool = False) -> None:
     """Prints text as it is, or to a terminal in lines that end between words."""
-    console = Console(stderr=err)
-    console.print(Text(text), soft_wrap=not console.is_terminal)
+    Console(stderr=err).print(Text(text), soft_wrap=not (sys.stderr if err else sys.stdout).isatty())
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:

@@ -243,9 +243,8 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
-        difference = _interval(mine)
-        if len({pair.a.scenario for pair in mine}) < 3:  # the t interval of two mostly exceeds the scale
-            difference = difference._replace(low=math.nan, high=math.nan)
+        few = len({pair.a.scenario for pair in mine}) < 3  # the t interval of two mostly exceeds the scale
+        difference = Interval(means[1] - means[0], math.nan, math.nan) if few else _interval(mine)
         yield GroupDifference(key, len(mine), *means, difference)
 
 
