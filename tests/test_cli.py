@@ -16,6 +16,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
+from heartloop.cli.running import say
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import EnvironmentBroken
 from heartloop.environments.registry import specs
@@ -43,7 +44,8 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         (("eval", "sage", "--model", "heartloop/silent", "--user", "gpt-4o"), "openai/gpt-4o"),
         (("eval", "sage", "--model", "reflector", "--user", "embedded"), "'heartloop/reflector'"),
         (("eval", "sgae", "--model", "heartloop/silent", "--user", "embedded"), "the nearest is 'sage'"),
-        (("talk", "sgae"), "the nearest is 'sage'"),
+        (("talk", "sgae"), "no scenario or environment 'sgae'; the nearest is 'sage'"),
+        ((*EMBEDDED, "--model", "opneai/gpt-4o"), "the nearest is 'openai'"),
         (("environments", "sgae"), "the nearest is 'sage'"),
         (("scenarios", "check", "sgae"), "the nearest is 'sage'"),
         ((*EMBEDDED, "--scenarios", "mars"), "'mars'"),
@@ -286,3 +288,23 @@ def test_a_flag_takes_a_value_in_every_command_or_in_none() -> None:
                 kinds.setdefault(flag, set()).add(getattr(option, "is_flag", False))
     assert (kinds["--report"], kinds["--limit"]) == ({True}, {False})
     assert [flag for flag, found in kinds.items() if len(found) > 1] == []
+
+
+def test_a_token_limit_that_counts_nothing_is_named(tmp_path: Path) -> None:
+    done = heartloop(*EMBEDDED, "--limit", "1", "--max-tokens", "5", "--out", "run", cwd=tmp_path, code=0)
+    assert "--max-tokens limits nothing here" in done.err
+
+
+@pytest.mark.parametrize("err", [False, True])
+def test_sentences_wrap_at_the_width_of_a_terminal_and_not_in_a_file(
+    err: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "Stopped early: one two three four five six.\n  direction of the change: equal after 90 % of 10 replies"
+    say(lines, err=err)
+    assert capsys.readouterr()[err] == lines + "\n"
+    monkeypatch.setattr(sys.stderr if err else sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "24")
+    say(lines, err=err)
+    shown = capsys.readouterr()[err].splitlines()
+    assert max(map(len, shown)) <= 24
+    assert " ".join(" ".join(shown).split()) == " ".join(lines.split())

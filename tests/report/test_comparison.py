@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -146,6 +147,21 @@ def fall(scenarios: int, **changed: Any) -> Comparison:
     a = by_ends("a", {f"s{number}": 50.0 for number in range(scenarios)})
     b = by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(scenarios)})
     return against(a, [d.model_copy(update=changed) for d in b])
+
+
+def test_few_scenarios_get_no_interval_by_group_and_no_effect_size() -> None:
+    """Two scenarios have t = 12.7, so that an interval leaves the scale; d_z of few is mostly "large"."""
+    ends = {"listen": (60, 50), "vent": (55, 45, 30)}
+    names = {f"{group}{n}": (group, end) for group, of_group in ends.items() for n, end in enumerate(of_group)}
+    a, b = (
+        [talk(model, name, [end - 40 + gain * n], intention=group) for n, (name, (group, end)) in enumerate(names.items())]
+        for model, gain in (("a", 0), ("b", 3))
+    )
+    few = against(a, b)
+    assert [(one.key, math.isnan(one.difference.low)) for one in few.groups] == [("listen", True), ("vent", False)]
+    assert "d_z left out below 10 scenarios" in comparison_text(few)
+    more = [[talk(model, f"s{n}", [gain * n % 7]) for n in range(10)] for model, gain in (("a", 1), ("b", 3))]
+    assert re.search(r"d_z [+-]\d", comparison_text(against(*more)))
 
 
 @pytest.fixture

@@ -251,7 +251,9 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
-        yield GroupDifference(key, len(mine), *means, _interval(mine))
+        few = len({pair.a.scenario for pair in mine}) < 3  # the t interval of two mostly exceeds the scale
+        difference = Interval(means[1] - means[0], math.nan, math.nan) if few else _interval(mine)
+        yield GroupDifference(key, len(mine), *means, difference)
 
 
 def _warnings(
@@ -371,8 +373,8 @@ def evidence_words(comparison: Comparison) -> tuple[str, str]:
     size = abs(comparison.effect)
     words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
     effect = f"{_signed(comparison.effect, 2)} ({words})"
-    if math.isnan(size):
-        effect = "not defined for one scenario"
+    if comparison.scenarios < FEW_SCENARIOS:
+        effect = f"left out below {FEW_SCENARIOS} scenarios"
     elif math.isinf(size):
         effect = "infinite (the difference is the same in every scenario)"
     return (

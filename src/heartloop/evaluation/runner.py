@@ -23,7 +23,7 @@ from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, 
 from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
-from heartloop.evaluation.progress import Progress, ProgressLine
+from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
@@ -84,7 +84,7 @@ class OpenModels:
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
         self.cache = cache_at(cache) if names else None
         self.connections = Connections(max_connections)
-        """Shared by all models, so that each address has one gate."""
+        """Shared by all models, so that the gates of each address know each other."""
         self.opened = dict(given or {})
         how |= {"connections": self.connections, "max_connections": max_connections, "key_later": self.cache is not None}
         for name in names:
@@ -401,6 +401,11 @@ async def work_through(
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
+    async def report_often() -> None:
+        while True:  # also while no dialogue ends: a rate limit may hold up all
+            await asyncio.sleep(PLAIN_EVERY)
+            report_progress()
+
     async def play_one(job: Job) -> Transcript | None:
         nonlocal stopped, failed, running
         while stopped is None and affords is not None and (reason := affords(running)) is not None:
@@ -480,6 +485,7 @@ async def work_through(
                     transcripts.append(transcript)
                 await asyncio.sleep(0)  # a scripted dialogue never awaits; this lets the progress line and other workers run
 
+        ticking = asyncio.create_task(report_often())
         try:
             with _collecting_rarely():
                 async with asyncio.TaskGroup() as group:
@@ -487,6 +493,8 @@ async def work_through(
                         group.create_task(worker())
         except BaseExceptionGroup as group_of_errors:  # the first error is the cause of the others
             raise group_of_errors.exceptions[0] from group_of_errors
+        finally:
+            ticking.cancel()
         return transcripts
 
     report_progress()

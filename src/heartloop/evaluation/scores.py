@@ -71,8 +71,9 @@ class TurnLength(_Frozen):
 
 
 _FAILED = {
-    "TransportError": "no answer from the server",
+    "TransportError": "no answer",
     "RefusedByServer": "the server refused the request",
+    "PromptCut": "the server cut the prompt",
     "Moderated": "the provider refused the text",
     "MalformedReply": "no chat completion from the server",
     "ModelError": "an error was raised",
