@@ -24,8 +24,8 @@ from heartloop.core.schemas import LONGEST_ANSWER, QUOTED, Sent, schema_of
 from heartloop.environments.daily import users as memory_judge
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.empa import users as empa_users
-from heartloop.environments.eqbench import pairwise
 from heartloop.environments.episode import play
+from heartloop.environments.eqbench import pairwise
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
