@@ -16,6 +16,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from heartloop.cli.main import app
+from heartloop.cli.running import say
 from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import EnvironmentBroken
 from heartloop.environments.registry import specs
@@ -43,7 +44,8 @@ EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflecto
         (("eval", "sage", "--model", "heartloop/silent", "--user", "gpt-4o"), "openai/gpt-4o"),
         (("eval", "sage", "--model", "reflector", "--user", "embedded"), "'heartloop/reflector'"),
         (("eval", "sgae", "--model", "heartloop/silent", "--user", "embedded"), "the nearest is 'sage'"),
-        (("talk", "sgae"), "the nearest is 'sage'"),
+        (("talk", "sgae"), "no scenario or environment 'sgae'; the nearest is 'sage'"),
+        ((*EMBEDDED, "--model", "opneai/gpt-4o"), "the nearest is 'openai'"),
         (("environments", "sgae"), "the nearest is 'sage'"),
         (("scenarios", "check", "sgae"), "the nearest is 'sage'"),
         ((*EMBEDDED, "--scenarios", "mars"), "'mars'"),
@@ -203,9 +205,9 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards with two models, merged."""
     folder = tmp_path_factory.mktemp("runs")
     for index in ("1", "2"):
-        assert heartloop(*EVAL, *BOTH, "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
+        assert heartloop(*EVAL, *BOTH, "--limit", "12", "--shard", f"{index}/2", "--out", index, cwd=folder).code == 0
     done = heartloop("merge", "1", "2", "--out", "whole", cwd=folder, code=0)
-    assert "16 dialogues of 2 runs." in done.out
+    assert "24 dialogues of 2 runs." in done.out
     assert "heartloop/reflector" in done.out
     return folder
 
@@ -221,8 +223,8 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compare_is_a_gate(merged: Path, new: str, old: str, gate: tuple[str, ...], code: int) -> None:
     models = ("--model-a", f"heartloop/{old}", "--model-b", f"heartloop/{new}")
     done = heartloop("compare", "whole", *models, *gate, cwd=merged, code=code)
-    assert "Paired on 8 dialogues of 8 scenarios" in done.out
-    assert "permutation test p 0.0078 (exact, by scenario)" in done.out  # 2 of 2^8
+    assert "Paired on 12 dialogues of 12 scenarios" in done.out
+    assert "permutation test p 0.0005 (exact, by scenario)" in done.out  # 2 of 2^12
     assert ("Gate: worse." if code == 1 else "Gate: shown not worse.") in done.out
     refused("compare", "whole", *models, "--worse-than", "-1", cwd=merged, said="--worse-than is -1.0")
 
@@ -258,8 +260,9 @@ def test_compare_writes_its_numbers_and_its_gate_and_may_require_that_it_is_show
 
 def test_a_bot_that_raises_is_scored_as_silence_and_the_first_cause_is_printed(tmp_path: Path) -> None:
     (tmp_path / "raising_bot.py").write_text("def reply(messages):\n    raise RuntimeError('no database')\n", encoding="utf-8")
-    done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=0)
+    done = heartloop(*EVAL, "--limit", "2", "--model", "python:raising_bot:reply", "--out", "run", cwd=tmp_path, code=1)
     assert "8 of 8 replies failed and are scored as silence" in done.err
+    assert "8 of 8 replies of python:raising_bot:reply failed" in done.err.splitlines()[-1]
     assert "no database" in done.err
     transcripts = list(read_transcripts(tmp_path / "run" / "transcripts.jsonl"))
     assert all(t.scored and t.counts["failed replies"] == len(t.turns) for t in transcripts)
@@ -285,3 +288,23 @@ def test_a_flag_takes_a_value_in_every_command_or_in_none() -> None:
                 kinds.setdefault(flag, set()).add(getattr(option, "is_flag", False))
     assert (kinds["--report"], kinds["--limit"]) == ({True}, {False})
     assert [flag for flag, found in kinds.items() if len(found) > 1] == []
+
+
+def test_a_token_limit_that_counts_nothing_is_named(tmp_path: Path) -> None:
+    done = heartloop(*EMBEDDED, "--limit", "1", "--max-tokens", "5", "--out", "run", cwd=tmp_path, code=0)
+    assert "--max-tokens limits nothing here" in done.err
+
+
+@pytest.mark.parametrize("err", [False, True])
+def test_sentences_wrap_at_the_width_of_a_terminal_and_not_in_a_file(
+    err: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "Stopped early: one two three four five six.\n  direction of the change: equal after 90 % of 10 replies"
+    say(lines, err=err)
+    assert capsys.readouterr()[err] == lines + "\n"
+    monkeypatch.setattr(sys.stderr if err else sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "24")
+    say(lines, err=err)
+    shown = capsys.readouterr()[err].splitlines()
+    assert max(map(len, shown)) <= 24
+    assert " ".join(" ".join(shown).split()) == " ".join(lines.split())

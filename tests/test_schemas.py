@@ -25,6 +25,7 @@ from heartloop.environments.daily import users as memory_judge
 from heartloop.environments.empa import perturbations as direct_judge
 from heartloop.environments.empa import users as empa_users
 from heartloop.environments.episode import play
+from heartloop.environments.eqbench import pairwise
 from heartloop.environments.registry import environment_names, load_environment
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
@@ -162,6 +163,7 @@ def everything() -> dict[str, list[Schema]]:
     roles["environments.empa"] += [schema_of(direct_judge._Impression), schema_of(empa_users._Deficit)]
     roles["environments.template"] = [schema_of(Appraisal)]
     graded.append(schema_of(memory_judge._Memory))
+    roles["environments.eqbench"].append(schema_of(pairwise._form_of(("empathy",))))
     written: list[type[BaseModel]] = [stage.answer for stage in stages()]
     written += [writing._Audit, writing._Mends, writing._Repeats]
     return {

@@ -15,6 +15,7 @@ import typer.main
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from benchmarks.paper_coverage import __main__ as papers
 from heartloop.cli.main import app
 from heartloop.core.dialogue import Sampling
 from heartloop.environments.registry import environment_names, load_environment
@@ -226,7 +227,8 @@ if __name__ == "__main__":
     (ROOT / "docs" / "recipe-settings.md").write_text(recipe_page(), encoding="utf-8")
     (ROOT / "docs" / "cli.md").write_text(cli_page(), encoding="utf-8")
     (ROOT / "docs" / "compare.schema.json").write_text(comparison_schema(), encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        page.write_text(with_providers(with_options(page.read_text(encoding="utf-8"))), encoding="utf-8")
+    for path in (ROOT / "docs").glob("*.md"):
+        path.write_text(with_providers(with_options(path.read_text(encoding="utf-8"))), encoding="utf-8")
+    papers.PAGE.write_text(papers.page(papers.read_papers()), encoding="utf-8")
     NOTEBOOK.write_text(json.dumps(notebook(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _write_results()

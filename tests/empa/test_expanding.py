@@ -122,7 +122,7 @@ async def test_over_http_the_command_writes_variants_that_can_be_checked_and_sam
     assert (settings["only"], settings["guidance"]) == (["axis=C"], "")
     checked = heartloop("scenarios", "check", "more.jsonl", cwd=tmp_path)
     assert (checked.code, "no problem found" in checked.out) == (0, True)
-    sampled = heartloop("scenarios", "sample", "more.jsonl", "--n", "2", "--out", "two.jsonl", cwd=tmp_path)
+    sampled = heartloop("scenarios", "sample", "more.jsonl", "--limit", "2", "--out", "two.jsonl", cwd=tmp_path)
     assert (sampled.code, len(load_scenarios(tmp_path / "two.jsonl"))) == (0, 2)
 
 

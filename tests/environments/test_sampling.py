@@ -68,8 +68,8 @@ def test_a_quota_counts_every_scenario_that_has_the_value_among_others() -> None
     ("n", "by", "quotas", "problem"),
     [
         (3, ["axes"], {}, "no label 'axes'; the nearest is 'axis'; expected one of axis, domain"),
-        (0, ["axis"], {}, "--n is 0; expected 1 to 30"),
-        (31, ["axis"], {}, "--n is 31"),
+        (0, ["axis"], {}, "--limit is 0; expected 1 to 30"),
+        (31, ["axis"], {}, "--limit is 31"),
         (12, [], {"axis": {"C": 11}}, "asks for 11 scenarios with axis C; there are 10"),
         (5, [], {"axis": {"C": 3, "A": 3}}, "meet all of --quota \\(axis C: 3, axis A: 3\\)"),
     ],
@@ -90,7 +90,7 @@ def test_every_shipped_scenario_has_the_label_of_limit_and_its_tags(environment:
 
 
 def test_the_command_prints_every_stratum_and_writes_what_it_counts(tmp_path: Path) -> None:
-    command = ("scenarios", "sample", "empa", "--n", "9", "--by", "axis,domain", "--quota", "difficulty=extreme:3")
+    command = ("scenarios", "sample", "empa", "--limit", "9", "--by", "axis,domain", "--quota", "difficulty=extreme:3")
     done = heartloop(*command, "--where", "threshold=high", "--where", "threshold=low", "--out", "some.jsonl", cwd=tmp_path)
     assert done.code == 0, done
     some = load_scenarios(tmp_path / "some.jsonl")
@@ -116,5 +116,5 @@ def test_the_command_prints_every_stratum_and_writes_what_it_counts(tmp_path: Pa
     ],
 )
 def test_wrong_words_are_named(words: tuple[str, ...], problem: str, tmp_path: Path) -> None:
-    done = heartloop("scenarios", "sample", "empa", "--n", "3", *words, "--out", "some.jsonl", cwd=tmp_path)
+    done = heartloop("scenarios", "sample", "empa", "--limit", "3", *words, "--out", "some.jsonl", cwd=tmp_path)
     assert (done.code, problem in done.err.replace("\n", " "), list(tmp_path.iterdir())) == (2, True, []), done

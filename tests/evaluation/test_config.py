@@ -90,7 +90,9 @@ def test_roles_of_the_command_line_win_by_name(tmp_path: Path) -> None:
         ("environment: sage\n", ("--model", "--config")),
         ("environment: sage\nheartloop_version: 1\nrejudged: {}\n", ("rejudged", "played")),
         ("environment: sage\nheartloop_version: '1'\nrepeats: 0\n", ("line 1, models", "missing")),
-        ("environment: sage\nlimit: true\n", ("line 2, limit is true",)),
+        ("environment: sage\nlimit: true\n", ("line 2, limit is true; expected a whole number",)),
+        ("environment: sage\nlimit: six\n", ("line 2, limit is 'six'; expected a whole number",)),
+        ("environment: sage\nlimit: 0\n", ("line 2, limit is 0; expected at least 1",)),
         ("environment: sage\nlimit: [1, 2]\n", ("line 2, limit is [1, 2]",)),
         ("environment: sage\nconfig: other.yaml\n", ("line 2", "unknown key 'config'")),
         (

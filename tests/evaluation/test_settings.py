@@ -10,7 +10,7 @@ import pytest
 from heartloop.core.chat import ScriptedChat
 from heartloop.core.dialogue import Sampling
 from heartloop.core.errors import UseError
-from heartloop.environments.registry import stratified
+from heartloop.environments.registry import load_environment, stratified
 from heartloop.environments.sage.environment import Sage
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.environments.sage.users import SageLLMUser
@@ -72,9 +72,18 @@ def test_every_setting_is_covered_by_the_test_above() -> None:
     assert set(CHANGES) == set(EvaluationSettings.model_fields) - {"heartloop_version", "prices", "scenario_ids", "tags"}
 
 
-def test_an_option_that_only_one_side_has_is_a_difference() -> None:
-    saved = settings(options={"preset": "corrected", "variant": "vanilla", "window": 1}).model_dump(mode="json")
-    assert settings().differences(saved) == ["options.max_turns", "options.window"]
+def test_an_option_that_one_side_lacks_counts_as_its_default() -> None:
+    saved = settings(options={"preset": "corrected", "variant": "vanilla"}).model_dump(mode="json")  # from before `max_turns`
+    default = load_environment("sage").read_options({}).max_turns
+    for turns, differ in ((default, []), (default + 1, ["options.max_turns"])):
+        now = settings(options={**BASE["options"], "max_turns": turns})
+        assert now.differences(saved) == differ
+        assert EvaluationSettings(**saved).differences(now.model_dump(mode="json")) == differ
+
+
+def test_an_option_that_the_environment_does_not_have_is_a_difference() -> None:
+    saved = settings(options={**BASE["options"], "window": 1}).model_dump(mode="json")
+    assert settings().differences(saved) == ["options.window"]
 
 
 def test_models_alternate_so_that_a_run_cut_short_stays_comparable() -> None:

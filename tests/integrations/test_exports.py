@@ -236,6 +236,8 @@ def test_the_command_writes_and_refuses_options_of_other_formats(run: Path, tmp_
         (("--to", "jsonl", "--table", "turn"), "'turns'"),
         (("--to", "dpo", "--min-difference", "-1"), "-1"),
         (("--to", "sft", "--model", "nobody"), "'nobody'"),
+        (("--to", "csv", "--raters", "3"), "--raters"),
+        (("--to", "sheet", "--n", "5"), "4 replies"),
     ):
         done = command("export", str(run), *words, cwd=tmp_path)
         assert done.code == 2

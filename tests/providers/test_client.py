@@ -15,7 +15,7 @@ import pytest
 from heartloop import evaluate
 from heartloop.core.chat import Reply
 from heartloop.core.dialogue import Message, Sampling, Usage, read_transcripts, total_usage
-from heartloop.core.errors import Moderated, RefusedByServer, TransportError, UseError
+from heartloop.core.errors import Moderated, PromptCut, RefusedByServer, TransportError, UseError
 from heartloop.evaluation.api import Run
 from heartloop.models.budget import Meter, Metered, Price
 from heartloop.models.client import EndpointChat
@@ -248,7 +248,7 @@ def test_a_prompt_that_the_server_cuts_is_an_error_that_says_what_to_set(
     with clock.serving(server), pytest.warns(RuntimeWarning, match="OLLAMA_CONTEXT_LENGTH"):
         run = play(server, environment, options={})
     assert part.cut
-    assert {one.failure.kind for one in run.transcripts if one.failure} == {RefusedByServer.__name__}
+    assert {one.failure.kind for one in run.transcripts if one.failure} == {PromptCut.__name__}
     assert not any(one.scored for one in run.transcripts)
 
 

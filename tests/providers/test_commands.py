@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,20 @@ class Busy(Part):
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
-        self.until = 0.0
+        self.until: defaultdict[str, float] = defaultdict(float)
         self.early = 0
-        """Calls within the time that the server asked to wait."""
+        """Calls of a model within the time that the server asked it to wait."""
 
     def refuse(self, call: Call) -> Refusal | None:
         if call.part == "check":
             return None
-        self.early += self.until - WAIT + 1.0 < call.at < self.until  # others may be on the way when one is refused
-        if self.refused[call.body["model"]] >= REFUSED:
+        model = call.body["model"]
+        # others may be on the way when one is refused
+        self.early += self.until[model] - WAIT + 1.0 < call.at < self.until[model]
+        if self.refused[model] >= REFUSED:
             return None
-        self.refused[call.body["model"]] += 1
-        self.until = call.at + WAIT
+        self.refused[model] += 1
+        self.until[model] = call.at + WAIT
         return Refusal(429, {"error": {"message": "Too many requests"}}, {"Retry-After": f"{WAIT:g}"})
 
 

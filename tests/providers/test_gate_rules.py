@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from heartloop.models.gate import FIRST_LOCAL, PATIENCE, Allowance, Pace
+from heartloop.models.gate import FIRST_LOCAL, FIRST_PATIENCE, PATIENCE, Allowance, Pace
 from tests.providers.limits import FixedWindow, Rule, SlidingWindow, TokenBucket
 
 WINDOW = 60.0  # seconds; the window of most documented limits
@@ -128,8 +128,13 @@ def test_concurrency_grows_only_while_a_server_answers_more_at_a_time(slots: int
     assert window < max(2 * slots, 1.5 * FIRST_LOCAL)
 
 
-def test_the_gate_gives_up_on_a_server_that_refuses_everything() -> None:
+@pytest.mark.parametrize(("accepted", "patience"), [(False, FIRST_PATIENCE), (True, PATIENCE)])
+def test_the_gate_gives_up_on_a_server_that_refuses_everything(accepted: bool, patience: float) -> None:
+    """Sooner where it never accepted a call."""
     pace, now, refused = Pace(64), 0.0, 0
+    if accepted:
+        pace.sent(0.0)
+        pace.done(0.0, 0.5)
     while True:
         delay = pace.delay(now)
         assert delay is not None
@@ -139,8 +144,8 @@ def test_the_gate_gives_up_on_a_server_that_refuses_everything() -> None:
         if not pace.refused(now, now + 0.05):
             break
         now += 0.05
-    assert PATIENCE < now < PATIENCE + 61
-    assert refused < 40
+    assert patience < now < patience + 61
+    assert refused == pace.refused_calls < 40
     assert pace.ended(now)
     assert not pace.ended(now + 61)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from heartloop.core.dialogue import Message, Sampling
 from heartloop.models.client import Connections, EndpointChat
 from tests.providers.clock import Clock
 from tests.providers.limits import FixedWindow, Rule, SlidingWindow, TokenBucket
-from tests.providers.servers import AccountEnds, ConcurrencyLimit, Limit, Provider
+from tests.providers.servers import AccountEnds, Call, ConcurrencyLimit, Limit, Part, Provider, Refusal
 
 HELLO = [Message(role="system", content="Be kind."), Message(role="user", content="My dog died on Sunday.")]
 LATENCY = 2.0  # seconds of an answer
@@ -136,7 +137,7 @@ def test_dialogues_that_began_first_end_first(clock: Clock, tmp_path: Path, lab:
     assert len(run.transcripts) >= 8
 
 
-def test_models_at_one_address_share_its_gate_and_others_have_their_own(clock: Clock) -> None:
+def test_models_at_one_address_share_its_concurrency_and_others_have_their_own(clock: Clock) -> None:
     first, second = Provider(latency=LATENCY), Provider(latency=LATENCY)
     with clock.serving(first), clock.serving(second):
         shared = Connections(3)
@@ -149,3 +150,31 @@ def test_models_at_one_address_share_its_gate_and_others_have_their_own(clock: C
         clock.run(all_at_once())
     assert (first.most_in_flight, second.most_in_flight) == (3, 3)
     assert (first.finished, second.finished) == (40, 20)
+
+
+class OneModelRefused(Part):
+    """Every call of model `bad` is answered 429."""
+
+    def refuse(self, call: Call) -> Refusal | None:
+        refused = Refusal(429, {"error": {"message": "Too many requests"}}, {})
+        return refused if call.body["model"] == "bad" else None
+
+
+def test_a_model_that_is_always_limited_holds_up_no_other_at_its_address(
+    clock: Clock, tmp_path: Path, lab: Callable[[Provider], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is left out after two minutes, with the count of its refusals; nothing of it is recorded as failed."""
+    server = Provider(OneModelRefused(), latency=LATENCY)
+    with clock.serving(server):
+        lab(server)
+        with pytest.warns(RuntimeWarning) as warned:
+            run = evaluate("sage", ["lab/bad", "lab/good"], user="lab/person", limit=8, options={"max_turns": 4}, yes=True,
+                           retries=1, out=tmp_path / "run", progress=True)  # fmt: skip
+    stopped = str(warned[-1].message)
+    assert "lab/bad" in stopped
+    assert re.search(r"rate limited \d+ times in 1\d\d s: 429 Too many requests", stopped)
+    assert [(one.model, one.scored) for one in run.transcripts] == [("lab/good", True)] * 8
+    assert max(call.at for call in server.calls if call.body["model"] == "good") < 60  # 8 dialogues of 11 calls of 2 s
+    assert 120 < clock.now() < 240
+    assert "8/16 dialogues" in (shown := capsys.readouterr().err)
+    assert "for the rate limit of bad at " in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -141,26 +142,50 @@ class TestWarnings:
         assert ("Unscored in one or both" in " ".join(against(a, b).warnings)) == warns
 
 
+def fall(scenarios: int, **changed: Any) -> Comparison:
+    """Differences -10, -11, -12, -10, ..."""
+    a = by_ends("a", {f"s{number}": 50.0 for number in range(scenarios)})
+    b = by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(scenarios)})
+    return against(a, [d.model_copy(update=changed) for d in b])
+
+
+def test_few_scenarios_get_no_interval_by_group_and_no_effect_size() -> None:
+    """Two scenarios have t = 12.7, so that an interval leaves the scale; d_z of few is mostly "large"."""
+    ends = {"listen": (60, 50), "vent": (55, 45, 30)}
+    names = {f"{group}{n}": (group, end) for group, of_group in ends.items() for n, end in enumerate(of_group)}
+    a, b = (
+        [talk(model, name, [end - 40 + gain * n], intention=group) for n, (name, (group, end)) in enumerate(names.items())]
+        for model, gain in (("a", 0), ("b", 3))
+    )
+    few = against(a, b)
+    assert [(one.key, math.isnan(one.difference.low)) for one in few.groups] == [("listen", True), ("vent", False)]
+    assert "d_z left out below 10 scenarios" in comparison_text(few)
+    more = [[talk(model, f"s{n}", [gain * n % 7]) for n in range(10)] for model, gain in (("a", 1), ("b", 3))]
+    assert re.search(r"d_z [+-]\d", comparison_text(against(*more)))
+
+
 @pytest.fixture
-def nine() -> Comparison:
-    """Differences -10, -11, -12, three times each: variance 6 / 8, error sqrt(0.75 / 9), t 2.306: -11.67 to -10.33."""
-    a = by_ends("a", {f"s{number}": 50.0 for number in range(9)})
-    return against(a, by_ends("b", {f"s{number}": 40.0 - number % 3 for number in range(9)}))
+def twelve() -> Comparison:
+    """Differences -10, -11, -12, four times each: variance 8 / 11, error sqrt(8 / 11 / 12), t 2.201: -11.54 to -10.46."""
+    return fall(12)
 
 
 class TestGate:
     @pytest.mark.parametrize(
         ("threshold", "outcome"),
-        [(0.0, "worse"), (10.3, "worse"), (10.4, "not shown"), (11.0, "not shown"), (11.6, "not shown"), (11.7, "not worse")],
+        [(0.0, "worse"), (10.4, "worse"), (10.5, "not shown"), (11.0, "not shown"), (11.5, "not shown"), (11.6, "not worse")],
     )
-    def test_where_the_whole_interval_lies_decides(self, threshold: float, outcome: str, nine: Comparison) -> None:
-        free, strict = (gate(nine, threshold, require_shown=strict) for strict in (False, True))
+    def test_where_the_whole_interval_lies_decides(self, threshold: float, outcome: str, twelve: Comparison) -> None:
+        free, strict = (gate(twelve, threshold, require_shown=strict) for strict in (False, True))
         assert (free.outcome, strict.outcome) == (outcome, outcome)
         assert (free.passed, strict.passed) == (outcome != "worse", outcome == "not worse")
-        assert "-11.7 to -10.3" in free.reason
+        assert "-11.5 to -10.5" in free.reason
 
-    def test_what_is_not_shown_names_the_scenarios_that_would_show_it(self, nine: Comparison) -> None:
-        assert f"about {sample_size_for(11.0, 0.75**0.5)} scenarios show it; this comparison has 9" in gate(nine, 11.0).reason
+    def test_what_is_not_shown_names_the_scenarios_that_would_show_it(self, twelve: Comparison) -> None:
+        assert (
+            f"about {sample_size_for(11.0, (8 / 11) ** 0.5)} scenarios show it; this comparison has 12"
+            in gate(twelve, 11.0).reason
+        )
 
     @pytest.mark.parametrize(("lost", "outcome"), [(1, "not worse"), (2, "not shown"), (3, "not shown")])
     def test_unscored_shares_more_than_5_points_apart_show_nothing(self, lost: int, outcome: str) -> None:
@@ -175,6 +200,56 @@ class TestGate:
         mine = by_ends("a", {f"s{number}": 50.0 for number in range(scenarios)})
         assert gate(against(mine, mine), 0.0).outcome == outcome
 
+    @pytest.mark.parametrize(("scenarios", "outcome"), [(2, "not shown"), (9, "not shown"), (10, "not worse")])
+    def test_fewer_than_ten_scenarios_never_show_that_b_is_not_worse(self, scenarios: int, outcome: str) -> None:
+        found = gate(fall(scenarios), 90.0)
+        assert found.outcome == outcome
+        assert outcome == "not worse" or "needs 10 scenarios" in found.reason
+        assert gate(fall(9), 2.0).outcome == "worse"
+
+    @pytest.mark.parametrize(
+        ("changed", "words"),
+        [
+            ({"user": "openai/x"}, "user simulator"),
+            ({"models": {"policy": "b", "user": "embedded", "judge": "openai/x"}}, "judge"),
+            ({"preset": "released"}, "preset"),
+            ({"sampling": {"user": Sampling(temperature=1.0)}}, "user's sampling"),
+            ({"prompts": {"feel": "new"}}, "feel"),
+        ],
+    )
+    def test_where_what_measures_differs_neither_is_shown(self, changed: dict[str, Any], words: str) -> None:
+        for threshold in (2.0, 90.0):
+            found = gate(fall(12, **changed), threshold)
+            assert found.outcome == "not shown"
+            assert words in found.reason
+
+    @pytest.mark.parametrize(
+        "changed",
+        [{"sampling": {"policy": Sampling(temperature=1.0)}}, {"prompts": {"feel": "0123456789ab", "policy": "new"}}],
+    )
+    def test_how_the_model_is_sampled_and_prompted_is_part_of_what_is_compared(self, changed: dict[str, Any]) -> None:
+        assert [gate(fall(12, **changed), threshold).outcome for threshold in (2.0, 90.0)] == ["worse", "not worse"]
+
+    def test_other_options_measure_otherwise(self) -> None:
+        a, b = (by_ends(name, {f"s{number}": 50.0 + number for number in range(12)}) for name in "ab")
+        found = gate(compare(side("a", a, options={"max_turns": 10}), side("b", b, options={"max_turns": 8})), 2.0)
+        assert (found.outcome, "max_turns" in found.reason) == ("not shown", True)
+
+    @pytest.mark.parametrize(("failed", "outcome"), [(1, "not worse"), (2, "not shown"), (20, "not shown")])
+    @pytest.mark.parametrize("both", [True, False])
+    def test_a_bot_that_fails_more_than_one_reply_in_20_is_never_shown_not_worse(
+        self, failed: int, outcome: str, both: bool
+    ) -> None:
+        a, b = (by_ends(name, {f"s{n}": 50.0 for n in range(20)}) for name in "ab")  # one reply each
+        broken = [d.model_copy(update={"turns": (d.turns[0].model_copy(update={"error": "it raised"}),)}) for d in b]
+        b = broken[:failed] + b[failed:]
+        assert gate(against(b if both else a, b), 2.0).outcome == outcome
+        assert gate(against(b, a), 2.0).outcome == outcome
+
+    def test_a_bot_that_fails_may_be_worse(self) -> None:
+        error = {"turns": (talk("b", "s", [0]).turns[0].model_copy(update={"error": "it raised"}),)}
+        assert gate(fall(12, **error), 2.0).outcome == "worse"
+
     def test_one_person_decides_nothing(self) -> None:
         one = against([talk("a", "s1", [10])], [talk("b", "s1", [-10])])
         with pytest.raises(UseError, match="needs an interval"):
@@ -187,10 +262,10 @@ class TestGate:
 
 
 class TestFiles:
-    def test_the_json_file_is_that_of_the_schema(self, found: Comparison, nine: Comparison) -> None:
+    def test_the_json_file_is_that_of_the_schema(self, found: Comparison, twelve: Comparison) -> None:
         schema = json.loads((ROOT / "docs" / "compare.schema.json").read_text(encoding="utf-8"))
         with_gate, without = (
-            json.loads(comparison_file(*given).model_dump_json()) for given in ((nine, gate(nine, 2.0)), (found,))
+            json.loads(comparison_file(*given).model_dump_json()) for given in ((twelve, gate(twelve, 2.0)), (found,))
         )
         for written in (with_gate, without):
             jsonschema.validate(written, schema)
@@ -208,9 +283,9 @@ class TestFiles:
         [(11.0, False, "skipped"), (11.0, True, "failure"), (2.0, False, "failure"), (90.0, True, None)],
     )
     def test_the_junit_file_has_the_gate_as_a_test_case(
-        self, threshold: float, strict: bool, child: str | None, nine: Comparison
+        self, threshold: float, strict: bool, child: str | None, twelve: Comparison
     ) -> None:
-        suite = ElementTree.fromstring(junit(nine, gate(nine, threshold, require_shown=strict), HOSTILE))[0]
+        suite = ElementTree.fromstring(junit(twelve, gate(twelve, threshold, require_shown=strict), HOSTILE))[0]
         counts = {name: suite.get(name) for name in ("tests", "failures", "skipped")}
         assert counts == {"tests": "1", "failures": str(int(child == "failure")), "skipped": str(int(child == "skipped"))}
         assert [part.tag for part in suite[0]] == [*([child] if child else []), "system-out"]

@@ -30,6 +30,7 @@ from heartloop.environments.empa.report import (
 )
 from heartloop.environments.report import published
 from heartloop.evaluation.scores import ModelScore, score_card
+from heartloop.report.drawing import radar
 from heartloop.report.site import write_site
 from heartloop.scoring.statistics import t_quantile
 from tests.report.talks import EMPA, WriteRun, empa_talk, levels, panel_input
@@ -136,11 +137,12 @@ class TestProfiles:
         (profile,) = board(talks)["profiles"]
         assert [column.name for column in profile["table"].columns] == domains
         other, one = profile["radars"]  # equal on the common case: by turns
-        assert [spoke["mean"] for spoke in one["spokes"]] == [talks[n].score for n in range(3)]
-        assert one["path"].endswith("Z")
-        assert (other["path"], len(other["points"])) == ("", 1)
-        top = one["spokes"][0]
-        assert (top["end"], top["anchor"]) == ((170.0, 36.0), "middle")
+        whole, open_one = radar(one), radar(other)
+        assert [spoke.value for spoke in whole.spokes] == [talks[n].score for n in range(3)]
+        assert whole.series[0].path.endswith("Z")
+        assert [spoke.name for spoke in open_one.spokes] == domains
+        assert [spoke.value for spoke in open_one.spokes] == [talks[0].score, None, None]
+        assert (open_one.series[0].path, len(open_one.series[0].marks)) == ("", 1)
 
     def test_two_groups_make_no_radar(self) -> None:
         talks = [empa_talk("m", f"s{n}", [GOOD], facts={"domain": d}) for n, d in enumerate(["health", "career"])]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.core.errors import UseError
-from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard, ranking
+from heartloop.evaluation.leaderboard import cautions, in_lines, leaderboard, ranking, scripted_note
 from heartloop.evaluation.scores import Cause, GroupMean, ScoreCard, score_card
 from heartloop.evaluation.store import write_scores
 from heartloop.models.budget import Meter, Price
@@ -207,7 +207,7 @@ def test_nothing_scored_is_said_and_nothing_is_ranked() -> None:
     card = score_card([talk("m", "s1", [], stop="failed", failure=broken)], {})
     assert card.models[0].rank is None
     assert card.models[0].headline.mean is None
-    assert "1 of 1 dialogue (100%) is unscored (1 x user simulator: no answer from the server)" in card.notes[0]
+    assert "1 of 1 dialogue (100%) is unscored (1 x user simulator: no answer)" in card.notes[0]
     assert "no model is ranked" in card.notes[-1]
     empty = score_card(
         [], {"environment": "sage", "models": ["m"], "options": {"preset": "corrected"}, "roles": {"user": "openai/x"}}
@@ -269,3 +269,16 @@ def test_a_baseline_for_written_lines_is_marked_where_the_user_finds_its_own(
 ) -> None:
     card = score_card([talk(model, "s1", [1]) for model in models], {"roles": roles})
     assert any("no upper baseline" in note for note in card.notes) is warned
+
+
+@pytest.mark.parametrize(
+    ("models", "note"),
+    [
+        (["heartloop/echo", "lab/a"], "scripted baselines: heartloop/echo"),
+        (["heartloop/echo", "heartloop/silent", "python:my:echo"], "not a scripted baseline: python:my:echo"),
+        (["lab/a", "lab/b"], ""),
+        (["heartloop/echo"], ""),
+    ],
+)
+def test_the_note_on_scripts_lists_the_shorter_side(models: list[str], note: str) -> None:
+    assert scripted_note(models) == note

@@ -119,13 +119,24 @@ def test_the_page_has_the_numbers_of_the_command_and_leads_to_the_dialogues(writ
     assert links[0] == "index.html#pair?a=dialogue-x-a-s3&amp;b=dialogue-x-b-s3"
 
 
-def test_the_same_model_in_two_runs_links_only_what_the_report_shows(write_run: WriteRun, tmp_path: Path) -> None:
+def test_two_versions_of_a_model_are_named_with_their_runs_and_the_page_has_the_gate(write_run: WriteRun, tmp_path: Path) -> None:
     first = write_run([talk("x/a", f"s{n}", [n]) for n in range(3)], "first")
     second = write_run([talk("x/a", f"s{n}", [2 * n], text=f"other {n}") for n in range(3)], "second")
-    _compare(first, second, "--out", tmp_path / "site")
+    text = _compare(first, second, "--worse-than", "2", "--out", tmp_path / "site")
     html = (tmp_path / "site" / COMPARISON).read_text(encoding="utf-8")
-    assert "#pair?" not in html
-    assert html.count('href="index.html#dialogue-x-a-s2"') == 2  # the score and the link of B; A was replaced
+    assert "</span>x/a (second), A is" in html
+    assert len(set(re.findall(r'<span class="swatch (h\d)"', html))) == 2
+    assert text.splitlines()[-1].startswith("Gate: not shown")
+    assert text.splitlines()[-1] in html
+    links = re.findall(r'href="(index\.html#pair\?[^"]*)"', html)
+    assert links[0] == "index.html#pair?a=dialogue-x-a-first-s2&amp;b=dialogue-x-a-second-s2"
+    assert len(links) == 2
+
+
+def test_a_model_under_two_user_simulators_is_named_with_its_runs(write_run: WriteRun, tmp_path: Path) -> None:
+    runs = [write_run([talk("x/a", f"s{n}", [n], user=user) for n in range(2)], user, user=user) for user in ("u", "v")]
+    _compare(*runs, "--out", tmp_path / "site")
+    assert f"</span>x/a ({runs[1]}), A is" in (tmp_path / "site" / COMPARISON).read_text(encoding="utf-8")
 
 
 def test_a_win_is_named_where_the_interval_supports_it(write_run: WriteRun) -> None:

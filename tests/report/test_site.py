@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -226,4 +227,56 @@ def test_a_folder_of_runs_stands_for_its_runs(write_run: WriteRun, tmp_path: Pat
     second, first = write_run([talk("m", "s1", [5])], "second"), write_run([talk("m", "s1", [5])], "first")
     assert runs_in(tmp_path) == [first, second]
     assert runs_in(first) == [first]
+    for folder in ("group/deeper", ".hidden"):
+        (tmp_path / folder).mkdir(parents=True)
+    deep = second.rename(tmp_path / "group" / "deeper" / "second")
+    shutil.copytree(first, tmp_path / ".hidden" / "first")
+    shutil.copytree(first, first / "inside")  # such as the evaluations in a training run
+    assert runs_in(tmp_path) == [first, deep]
     assert runs_in(tmp_path / "nothing") == [tmp_path / "nothing"], "so that it is named as no run directory"
+
+
+class TestVersionsOfOneBot:
+    @pytest.fixture
+    def versions(self, write_run: WriteRun) -> list[Path]:
+        """Two runs with the same settings; the bot behind the name changed between them."""
+        ends = {"before": 5, "after": 9}
+        settings: dict[str, Any] = {"models": ["http:bot.yaml"], "scenarios": ["s1", "s2"]}
+        return [
+            write_run([talk("http:bot.yaml", s, [end], text=f"The {name} one.") for s in ("s1", "s2")], name, **settings)
+            for name, end in ends.items()
+        ]
+
+    def test_are_two_models_named_with_their_runs(self, versions: list[Path], tmp_path: Path) -> None:
+        [page] = pages_of_runs(*versions)
+        names = ["http:bot.yaml (after)", "http:bot.yaml (before)"]
+        assert [(row.model, row.scored, row.own.mean) for row in page.card.models] == [(names[0], 2, 49.0), (names[1], 2, 45.0)]
+        assert not page.notes
+        site = write_site(versions, tmp_path / "site").parent
+        data = _data(site / "data/1/list.js")
+        assert (data["models"], len(data["rows"])) == (names, 4)
+        assert "(after)" not in (site / "settings.html").read_text(encoding="utf-8"), "the command that repeats a run"
+
+    def test_parts_of_one_run_stay_one_model(self, write_run: WriteRun, versions: list[Path]) -> None:
+        copy = write_run(read_run(versions[0]).transcripts, "copy")
+        shard = write_run([talk("http:bot.yaml", "s3", [1])], "shard")
+        [page] = pages_of_runs(versions[0], copy, shard)
+        assert [(row.model, row.scored) for row in page.card.models] == [("http:bot.yaml", 3)]
+
+    def test_another_model_of_the_runs_keeps_its_name(self, write_run: WriteRun) -> None:
+        runs = [write_run([talk("x", "s1", [n]), talk("y", "s1", [1])], f"r{n}") for n in (1, 2)]
+        [page] = pages_of_runs(*runs)
+        assert {row.model for row in page.card.models} == {"x (r1)", "x (r2)", "y"}
+
+    def test_runs_of_one_name_are_named_by_their_paths(self, write_run: WriteRun, tmp_path: Path) -> None:
+        runs = []
+        for number in (1, 2):
+            (tmp_path / str(number)).mkdir()
+            runs.append(write_run([talk("x", "s1", [number])], f"{number}/same"))
+        [page] = pages_of_runs(*runs)
+        assert {row.model for row in page.card.models} == {f"x ({run})" for run in runs}
+
+    def test_a_model_that_plays_its_own_user_is_marked_under_both_names(self, write_run: WriteRun) -> None:
+        runs = [write_run([talk("openai/x", "s1", [n], user="openai/x")], f"r{n}", user="openai/x") for n in (1, 2)]
+        [page] = pages_of_runs(*runs)
+        assert page.self_scored == {"openai/x (r1)", "openai/x (r2)"}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heartloop.core.errors import UseError
-from heartloop.scoring.agreement import mean_pairwise_pearson, nominal_alpha, spearman
+from heartloop.scoring.agreement import kappa, mean_pairwise_pearson, nominal_alpha, spearman
 
 
 def test_three_judges_worked_by_hand() -> None:
@@ -95,3 +96,28 @@ class TestAlpha:
     def test_what_has_none_is_refused(self, ratings: list[list[float | None]], said: str) -> None:
         with pytest.raises(UseError, match=said):
             nominal_alpha(ratings)
+
+
+def test_kappa_of_a_table_of_two_raters_by_hand() -> None:
+    """Equal 20 + 15 of 50. Shares of yes 25/50 and 30/50: chance 0.5 * 0.6 + 0.5 * 0.4 = 0.5, kappa (0.7 - 0.5) / 0.5."""
+    assert kappa([[1, 1]] * 20 + [[1, 0]] * 5 + [[0, 1]] * 10 + [[0, 0]] * 15) == pytest.approx(0.4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 5).flatmap(lambda j: st.lists(st.lists(st.integers(0, 2), min_size=j, max_size=j), min_size=2, max_size=9)))
+def test_kappa_as_in_statsmodels(ratings: list[list[int]]) -> None:
+    rater = pytest.importorskip("statsmodels.stats.inter_rater")
+    if len({value for unit in ratings for value in unit}) < 2:
+        with pytest.raises(UseError):
+            kappa(ratings)
+    elif len(ratings[0]) == 2:
+        table = rater.to_table(np.array(ratings), bins=3)[0]
+        assert kappa(ratings) == pytest.approx(rater.cohens_kappa(table, return_results=False))
+    else:
+        assert kappa(ratings) == pytest.approx(rater.fleiss_kappa(rater.aggregate_raters(np.array(ratings))[0]))
+
+
+def test_kappa_needs_the_same_raters_for_each_unit() -> None:
+    for ratings in ([], [[1, 0], [1]], [[1], [0]]):
+        with pytest.raises(UseError):
+            kappa(ratings)

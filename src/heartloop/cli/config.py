@@ -15,6 +15,9 @@ from heartloop.core.text import nearest
 
 def options_of_file(context: typer.Context, path: Path | None) -> Path | None:
     """Makes the values of the file the command's defaults; returns the path of a finished run's settings, which are none."""
+    from pydantic import ValidationError
+
+    from heartloop.environments.records import plain
     from heartloop.evaluation.settings import is_of_run, read_config
 
     if path is None or context.resilient_parsing or is_of_run(read := read_config(path)):
@@ -31,7 +34,10 @@ def options_of_file(context: typer.Context, path: Path | None) -> Path | None:
         try:
             taken[name].process_value(context, typed)
         except typer.BadParameter as error:
-            raise InputError(f"{where}, {name} is {typed}: {error.message}") from error
+            cause = error.__cause__ or error.__context__
+            wrong = plain(cause.errors()[0]) if isinstance(cause, ValidationError) else f"is {typed}: {error.message}"
+            wrong = wrong if isinstance(value, str) else wrong.replace(repr(typed), str(typed))
+            raise InputError(f"{where}, {name} {wrong}") from error
         context.default_map[name] = typed
     return None
 

@@ -23,7 +23,9 @@ _FLAGS = {"limit": "--limit", "seed": "--seed", "exclude_tags": "--exclude-tag",
 def import_data(
     kind: Annotated[str | None, Argument(help="Kind of source. Without it, list all kinds.")] = None,
     source: Annotated[Path | None, Argument(help="Released file or folder; it is not changed.")] = None,
-    out: Annotated[Path | None, Option(help="Scenario file or run directory to write. Default: named after the source.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Scenario file, run directory or labels to write. Default: named after the source.")
+    ] = None,
     limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     seed: Annotated[int | None, Option(min=0, help="Random seed of the selection of scenarios.")] = None,
     exclude_tag: given.ExcludeTag = None,
@@ -31,12 +33,13 @@ def import_data(
     user: Annotated[str | None, Option(help="User simulator in the dialogues, if known.")] = None,
     show: Annotated[int, Option(min=0, help="Maximum number of refused records and of details to print.")] = 20,
 ) -> None:
-    """Convert released files into scenarios for `eval --scenarios`, or into a run for `report`."""
+    """Convert released files into scenarios for `eval --scenarios` or a run for `report`, and filled sheets into labels."""
     from heartloop.environments.registry import specs
     from heartloop.environments.spec import load_attribute
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
 
     kinds = {name: path for spec in specs() for name, path in spec.importers.items()}
+    kinds["sheet"] = "heartloop.validity.sheets:IMPORTER"
     if kind is None:
         for name, path in kinds.items():
             importer: Importer = load_attribute(path)
@@ -59,15 +62,26 @@ def import_data(
         typer.echo(f"  refused: {place}: {reason}", err=True)
     if len(imported.refused) > show:
         typer.echo(f"  and {len(imported.refused) - show:,} more", err=True)
-    if not imported.scenarios and not imported.transcripts:
+    if not (imported.scenarios or imported.transcripts or imported.labels):
         raise InputError(f"{source} holds nothing to import ({amount(len(imported.refused), 'record')} refused); no file written")
-    written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
+    if imported.labels:
+        written = _write_labels(imported, source, out)
+    else:
+        written = _write_run(imported, source, out, model) if imported.transcripts else _write_scenarios(imported, source, out)
     for name, n in imported.counts.items():
         if n:
             typer.echo(f"  {n:,} x {importer.counted.get(name, name)}")
     for line in (*imported.notes, *imported.details[:show], *written):
         typer.echo(line)
     raise typer.Exit(int(len(imported.refused) > ALLOWED_UNSCORED * imported.total))
+
+
+def _write_labels(imported: Imported, folder: Path, out: Path | None) -> list[str]:
+    from heartloop.core.system import reported, write_whole
+
+    with reported(f"write {(path := out or Path(f'{folder.resolve().name}-labels.csv'))}"):
+        write_whole(path, imported.labels)
+    return [f"Labels: {path}"]
 
 
 def _write_scenarios(imported: Imported, source: Path, out: Path | None) -> list[str]:
@@ -96,9 +110,9 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
 
 
 def export(
-    run: Annotated[Path, Argument(help="Run directory.")],
+    run: Annotated[Path, Argument(help="Run directory; for sheet also a scenario set or file, or the steps file of distil.")],
     to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
-    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: a folder in the run.")] = None,
+    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: in the run.")] = None,
     table: Annotated[
         list[str] | None, Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
     ] = None,
@@ -108,8 +122,11 @@ def export(
     min_difference: Annotated[
         float | None, Option(help="dpo: least difference of a pair, in points. Default: any above 0.")
     ] = None,
+    n: Annotated[int | None, Option("--n", min=1, help="sheet: number of items. Default: 200, or 20 replies, or all.")] = None,
+    raters: Annotated[int | None, Option(min=1, help="sheet: number of raters. Default: 2.")] = None,
+    seed: Annotated[int | None, Option(min=0, help="sheet: random seed of items and order. Default: 0.")] = None,
 ) -> None:
-    """Write a run in the format of another tool, with its licence and provenance."""
+    """Write a run in the format of another tool, with its licence and provenance, or sheets for people."""
     written = export_run(
         run,
         to,
@@ -119,6 +136,9 @@ def export(
         min_points=min_points,
         best_of=best_of,
         min_difference=min_difference,
+        n=n,
+        raters=raters,
+        seed=seed,
     )
     for path in written:
         typer.echo(f"Written: {path}")

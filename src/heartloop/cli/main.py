@@ -1,6 +1,7 @@
 """The command line. Commands import what they need inside the function, so that `--help` is fast.
 
-Exit codes: 0 done; 1 more than 5 % of the dialogues unscored, stopped by the budget, or a failed gate; 2 wrong use or input.
+Exit codes: 0 done; 1 more than 5 % of the dialogues unscored, more than half of a bot's replies failed, stopped by the
+budget, or a failed gate; 2 wrong use or input.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Request = Annotated[
     ),
 ]
 Timeout = Annotated[float, Option(min=0.1, help="Seconds without data from the server after which a model call times out.")]
-MaxTokens = Annotated[int | None, Option(help="Maximum number of tokens of all roles together; stop before exceeding it.")]
+MaxTokens = Annotated[int | None, Option(help="Maximum tokens without baselines and embedded roles; stop before exceeding it.")]
 Prices = Annotated[Path | None, Option(help="TOML file of prices: input and output per million tokens, by model.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Continue after the estimate without asking.")]
 Cache = Annotated[

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from heartloop.cli.options import Calls
 from heartloop.core.chat import EMBEDDED
@@ -25,10 +26,15 @@ from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunP
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
-from heartloop.models.budget import Meter, is_baseline
+from heartloop.models.budget import Meter, is_baseline, is_scripted
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
 from heartloop.report.site import write_site
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Prints text as it is, or to a terminal in lines that end between words."""
+    Console(stderr=err).print(Text(text), soft_wrap=not (sys.stderr if err else sys.stdout).isatty())
 
 
 def read_options(context: typer.Context, spec: EnvironmentSpec, texts: Sequence[str] | None) -> dict[str, Any]:
@@ -107,35 +113,39 @@ def play_run(
         pilot.line = line
     played = runner.play_run(
         path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed, line=line, scored=show,
-        tell=partial(typer.echo, err=True), max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+        tell=partial(say, err=True), max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
     ended = played.ended
+    if calls.max_tokens is not None and all(map(is_scripted, plan.models.opened)):
+        say("--max-tokens limits nothing here: tokens of baselines and embedded roles do not count.", err=True)
     for name, refused in played.dropped.items():
-        typer.echo(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
-    typer.echo(
+        say(f"{name} does not accept {', '.join(refused)}; the calls were sent without.", err=True)
+    say(
         f"{amount(ended.played, 'dialogue')} {done} in {ended.seconds:.1f} s"
         + (f", {ended.resumed} finished before" if ended.resumed else "")
         + (f", {ended.failed} failed and unscored" if ended.failed else "")
         + (f"; {spent}" if (spent := meter.summary()) else "")
     )
     if cache is not None and (summary := cache.summary()):
-        typer.echo(summary)
+        say(summary)
     for (role, _), (count, detail) in list(played.failures.items())[:3] if ended.failed else []:
-        typer.echo(f"  {count} x {role}: {detail}", err=True)
+        say(f"  {count} x {role}: {detail}", err=True)
     for name, causes in played.retried.items():
         by_cause = ", ".join(f"{n:,} x {cause}" for cause, n in sorted(causes.items(), key=lambda item: -item[1]))
-        typer.echo(f"  {name}: {amount(sum(causes.values()), 'call')} sent again ({by_cause})", err=True)
+        say(f"  {name}: {amount(sum(causes.values()), 'call')} sent again ({by_cause})", err=True)
     for sentence in filter(None, (played.failed_replies, played.thinking_only)):
-        typer.echo(f"{sentence}.", err=True)
+        say(f"{sentence}.", err=True)
     if ended.stopped is not None:
         left = f"{ended.missing} of {amount(ended.planned, 'dialogue')} {'was' if ended.missing == 1 else 'were'} not {done}"
-        typer.echo(f"Stopped early: {ended.stopped}. {left}.", err=True)
+        say(f"Stopped early: {ended.stopped}. {left}.", err=True)
     if played.unscored > ALLOWED_UNSCORED:
-        typer.echo(
+        say(
             f"{played.unscored:.1%} of the dialogues are unscored, more than the {ALLOWED_UNSCORED:.0%} allowed; "
             "fix the cause, then rerun with --retry-failed.",
             err=True,
         )
+    for sentence in played.broken_bots:
+        typer.echo(f"{sentence}.", err=True)
     return played
 
 

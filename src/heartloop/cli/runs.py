@@ -13,6 +13,7 @@ from typer import Argument, Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
+from heartloop.core.text import amount
 
 _WATCH_EVERY = 2.0  # seconds
 _LONGEST_NAMES = 100  # bytes; a file system allows 255
@@ -37,6 +38,7 @@ def compare(
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
+    from heartloop.cli.running import say
     from heartloop.core.system import reported, write_whole
     from heartloop.evaluation.compare import choose_sides, comparison_text
     from heartloop.evaluation.compare import compare as compared
@@ -50,7 +52,7 @@ def compare(
     comparison = compared(a, b, min_difference=min_difference)
     gated = None if worse_than is None else gate(comparison, worse_than, require_shown=require_shown)
     text = comparison_text(comparison, min_difference=min_difference)
-    typer.echo(text)
+    say(text)
     if json_file is not None:
         with reported(f"write {json_file}", "choose another --json"):
             write_whole(json_file, comparison_file(comparison, gated, min_difference).model_dump_json(indent=2) + "\n")
@@ -61,10 +63,10 @@ def compare(
         from heartloop.report.comparing import COMPARISON
         from heartloop.report.site import write_site
 
-        write_site(runs, out, comparison=comparison, min_difference=min_difference)
+        write_site(runs, out, comparison=comparison, min_difference=min_difference, gate=str(gated or ""))
         typer.echo(f"Report: {out / COMPARISON}")
     if gated is not None:
-        typer.echo(str(gated))
+        say(str(gated))
         raise typer.Exit(int(not gated.passed))
 
 
@@ -111,7 +113,7 @@ def rejudge(
     calls: given.Calls,
 ) -> None:
     """Let another judge score the stored replies of a run. Only the judge is called."""
-    from heartloop.cli.running import Judging, next_lines, play_run, read_options
+    from heartloop.cli.running import Judging, next_lines, play_run, read_options, say
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
@@ -126,7 +128,7 @@ def rejudge(
     path = out or job.beside
     played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).transcripts, played.run.transcripts)
-    typer.echo(f"\n{both}")
+    say(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
     raise typer.Exit(played.code(pilot=calls.pilot))
 
@@ -213,8 +215,7 @@ def report(
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
         Console().print(table)
-    if len(every) > 1:
-        typer.echo(f"{len(every)} runs: {', '.join(map(str, every))}")
+    typer.echo(f"{amount(len(every), 'run')}: {', '.join(map(str, every))}")
     folder = out or (runs[0] / "report" if len(runs) == 1 else beside(runs[0], *_names(runs[1:]), "report"))
     typer.echo(f"Report: {write_site(every, folder, reload=watch)}")
     if watch:

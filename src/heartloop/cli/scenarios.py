@@ -240,13 +240,13 @@ def _save(kind: Scenarios, loaded: Sequence[Any], out: Path, source: str) -> Non
 @scenarios_app.command("sample")
 def scenarios_sample(
     scenarios: Annotated[str, Argument(help=f"Environment, for its first set, or scenario {_SET}")],
-    n: Annotated[int, Option("--n", min=1, help="Number of scenarios.")],
+    limit: Annotated[int, Option(min=1, help="Number of scenarios.")],
     out: Annotated[Path, Option(help="JSON-lines file to write; it must not exist yet.")],
     by: Annotated[
         str | None,
         Option(
             help="Labels over which the sample is spread evenly, each by itself, with commas; A+B for the combinations of two "
-            "labels. Default: the label of --limit (axis, scene, intention, ...)."
+            "labels. Default: the label of eval --limit (axis, scene, intention, ...)."
         ),
     ] = None,
     quota: Annotated[
@@ -274,7 +274,7 @@ def scenarios_sample(
     numbers = dict(_given(one, "--quota", "label=value:number,value:number") for one in quota or [])
     quotas = {label: {v: int(n) for v, n in (one.split(":") for one in of.split(","))} for label, of in numbers.items()}
     names = by.split(",") if by else [] if quotas else [spec.scale.group]
-    chosen = sampling.balanced(labels, n, names, quotas=quotas, seed=seed)
+    chosen = sampling.balanced(labels, limit, names, quotas=quotas, seed=seed)
     for label in dict.fromkeys([*names, *quotas]):
         strata = [sampling.stratum_of(one, label) for one in labels]
         taken, there = Counter(strata[place] for place in chosen), Counter(strata)

@@ -82,6 +82,7 @@ def train(
 
 
 def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool) -> int:
+    from heartloop.cli.running import say
     from heartloop.evaluation.scores import ALLOWED_UNSCORED
     from heartloop.training import launch
     from heartloop.training.plan import evaluation_command
@@ -96,7 +97,7 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool
     if ended.spent:
         typer.echo(f"The user simulator took {ended.spent} in all attempts.")
     if ended.stopped:
-        typer.echo(f"Stopped early after step {ended.step}: {ended.stopped}.", err=True)
+        say(f"Stopped early after step {ended.step}: {ended.stopped}.", err=True)
         return 1
     if ended.code:
         typer.echo(

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from heartloop.cli.options import Calls
-from heartloop.cli.running import Judging, agreed_to, play_run
+from heartloop.cli.running import Judging, agreed_to, play_run, say
 from heartloop.core.chat import LOCAL_PREFIX
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
@@ -161,21 +161,21 @@ def _agreed(name: str, judge: str, tried: Answered, before: Any, meter: Meter, *
     money = "" if cost is None else f", about {cost:.2f} at your prices"
     tokens = round((spent.tokens - before.tokens) * share)
     more = amount(tried.open, "more question")
-    typer.echo(f"Suite {name} asks {judge} at least {more}: about {tokens:,} tokens{money}.", err=True)
+    say(f"Suite {name} asks {judge} at least {more}: about {tokens:,} tokens{money}.", err=True)
     return not pilot and agreed_to("Continue, with this and the suites after it?")
 
 
 def _code_of(name: str, judge: str, answered: Answered) -> int:
     if answered.stopped is not None:
         left = amount(answered.open, "question")
-        typer.echo(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)
+        say(f"Stopped early: {answered.stopped}. {left} of {name} to {judge} not asked.", err=True)
         return 1
     if not answered.failed:
         return 0
     total = len(answered.failed) + len(answered.answers)
     first = next(iter(answered.failed.values()))
-    typer.echo(f"{len(answered.failed)} of {amount(total, 'question')} of {name} to {judge} failed: {first}", err=True)
+    say(f"{len(answered.failed)} of {amount(total, 'question')} of {name} to {judge} failed: {first}", err=True)
     if len(answered.failed) / total > ALLOWED_UNSCORED:
-        typer.echo(f"More than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True)
+        say(f"More than the {ALLOWED_UNSCORED:.0%} allowed; fix the cause, then rerun with --retry-failed.", err=True)
         return 1
     return 0

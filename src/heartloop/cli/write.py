@@ -244,6 +244,7 @@ def _print_outlook(writing: Writing, limit: int, seed: int, show: int) -> None:
 
 def _report(written: WritingResult, out: Path, cost: str) -> int:
     from heartloop.authoring.store import steps_path
+    from heartloop.cli.running import say
 
     not_written = {"skipped": written.skipped, "refused": written.refused, "failed": written.failed}
     lost, wanted = len(written.refused) + len(written.failed), written.planned - len(written.skipped)
@@ -258,7 +259,7 @@ def _report(written: WritingResult, out: Path, cost: str) -> int:
         for name, reason in list(reasons.items())[:SHOWN]:
             typer.echo(f"  {what}: {name}: {reason}", err=True)
     if written.stopped is not None:
-        typer.echo(f"Stopped early: {written.stopped}. {written.missing} scenarios were not finished.", err=True)
+        say(f"Stopped early: {written.stopped}. {written.missing} scenarios were not finished.", err=True)
     elif lost > ALLOWED_FAILED * wanted:
         again = "; rerun the same command to try the failed ones again" if written.failed else ""
         typer.echo(f"More than {ALLOWED_FAILED:.0%} of the scenarios were refused or failed{again}.", err=True)

@@ -123,6 +123,8 @@ class Chart(NamedTuple):
     """Draws the intervals of lines as areas."""
     diagonal: bool = False
     log_x: bool = False
+    spokes: tuple[str, ...] = ()
+    """Of a radar, also those without a point; by default those of the points."""
     kind: str = "chart"
 
 

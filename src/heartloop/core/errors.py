@@ -42,6 +42,10 @@ class Moderated(RefusedByServer):
     """The provider's moderation refused the text."""
 
 
+class PromptCut(RefusedByServer):
+    """The server answered to a part of the prompt only, as its context is too short."""
+
+
 class MalformedReply(ModelError):
     """The response was not a chat completion."""
 

@@ -154,10 +154,9 @@ def broken_formats(calls: Iterable[Call]) -> tuple[int, ...]:
     return tuple(call.turn for call in calls if call.role == "policy" and not keeps(call))
 
 
-def _begun(prompt: str, own: str | None) -> list[Message]:
+def _begun(shown: str) -> list[Message]:
     """The messages of a new conversation, before the user's first one, for a bot that keeps them too."""
     dialogue_id.set(uuid4().hex)
-    shown = prompt if own is None else own
     return [Message(role="system", content=shown)] if shown else []
 
 
@@ -188,7 +187,7 @@ async def play(
     """
     episode = environment.begin(scenario_id, seed=seed)
     sampling = sampling or Sampling()
-    messages = _begun(episode.policy_prompt, policy_prompt)
+    messages = _begun(episode.policy_prompt if policy_prompt is None else policy_prompt)
     started = time.monotonic()
     turns: list[Turn] = []
     calls: list[Call] = []
@@ -251,7 +250,7 @@ async def play(
             )
             messages.append(Message(role="assistant", content=reply or SILENCE))
             if new_prompt is not None:
-                messages = _begun(new_prompt, policy_prompt)
+                messages = _begun(new_prompt if policy_prompt is None else policy_prompt)
             if message is not None:
                 messages.append(Message(role="user", content=message))
             elif stop is None:

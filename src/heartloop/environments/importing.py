@@ -33,7 +33,7 @@ class Refused(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """What an importer read: scenarios for a scenario file, or transcripts for a run directory."""
+    """What an importer read: scenarios for a scenario file, transcripts for a run directory, or labels."""
 
     scenarios: Sequence[Any] = ()
     transcripts: Sequence[Transcript] = ()
@@ -45,6 +45,8 @@ class Imported(NamedTuple):
     notes: Sequence[str] = ()
     details: Sequence[str] = ()
     """Only the first ones are printed."""
+    labels: str = ""
+    """What people said, as a CSV file."""
     records: int | None = None
     """Records of the source, if some were neither imported nor refused."""
 

@@ -113,8 +113,9 @@ def find_scenario(scenario: str, scenarios: str | None = None, *, environment: s
             if one.id == scenario:
                 return spec, one
             known.append(one.id)
-    near = nearest(scenario, known) or "; `heartloop scenarios list SET` lists all"
-    raise UseError(f"no scenario {'or environment ' if anywhere else ''}{scenario!r} in {' or '.join(sets)}{near}")
+    near = f"{nearest(scenario, known)}; heartloop environments show NAME names the sets, heartloop scenarios list SET lists one"
+    wrong = f"or environment {scenario!r}" if anywhere else f"{scenario!r} in {' or '.join(sets)}"
+    raise UseError(f"no scenario {wrong}{near}")
 
 
 def scenarios_by_id(spec: EnvironmentSpec, ids: Sequence[str], scenarios: str | None = None) -> tuple[str, list[Any]]:

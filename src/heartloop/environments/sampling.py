@@ -53,7 +53,7 @@ def balanced(
     exact = [(name, value, count) for name, wanted in (quotas or {}).items() for value, count in wanted.items()]
     _check_labels([part for one in by for part in one.split("+")] + [name for name, _, _ in exact], labels)
     if not 1 <= n <= len(labels):
-        raise UseError(f"--n is {n}; expected 1 to {len(labels)}, the number of scenarios that are left")
+        raise UseError(f"--limit is {n}; expected 1 to {len(labels)}, the number of scenarios that are left")
     rows = [([True] * len(labels), n, n, False)]  # who counts, least, most, whether it may deviate
     for name in by:
         strata = [stratum_of(one, name) for one in labels]

@@ -98,6 +98,8 @@ class Scenarios(NamedTuple):
     """What a paper printed of them: by stratum and name the mean and deviation, and under `n` the number of scenarios; by feature
     and value the number.
     """
+    questions: Mapping[str, str] = {}
+    """Further questions to people who check a scenario by hand, by column of their sheet; the answer is yes or no."""
     playable: Callable[[Any, str], bool] = lambda scenario, variant: True
     """Whether a scenario can be played in a variant; a run excludes the others."""
     template: str = ""

@@ -97,6 +97,10 @@ class Comparison(NamedTuple):
     """In A and in B, of the dialogues played in both."""
     failed_replies: tuple[int, int]
     """In A and in B, in the pairs: replies that a bot failed to give, scored as silence."""
+    replies: tuple[int, int]
+    """In A and in B, in the pairs."""
+    measured_apart: tuple[str, ...]
+    """The warnings of what differs and measures, or sets the task: roles, rules, options; a difference may come from it."""
     groups: tuple[GroupDifference, ...]
     extremes: tuple[Pair, ...]
     warnings: tuple[str, ...]
@@ -168,6 +172,8 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     sd = statistics.stdev(means) if len(means) > 1 else None
     difference = _interval(pairs)
     failed = (sum(failed_replies(p.a.turns) for p in pairs), sum(failed_replies(p.b.turns) for p in pairs))
+    replies = (sum(len(p.a.turns) for p in pairs), sum(len(p.b.turns) for p in pairs))
+    apart = (*_other_rules(pairs), *_other_settings(a.settings, b.settings, pairs[0].a.environment))
     aim = min_difference if min_difference is not None else abs(difference.mean)
     return Comparison(
         a=a,
@@ -188,9 +194,11 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
         left_out=tuple(left_out),
         unscored=unscored,
         failed_replies=failed,
+        replies=replies,
+        measured_apart=apart,
         groups=tuple(_by_group(pairs, scale)),
         extremes=tuple(sorted((p for p in pairs if p.difference), key=lambda p: -abs(p.difference))[:_MOST_DIFFERENT]),
-        warnings=tuple(_warnings(a, b, pairs, dict(left_out), failed, len(means), difference.shape)),
+        warnings=(*apart, *_warnings(a, b, pairs, dict(left_out), failed, replies, len(means), difference.shape)),
     )
 
 
@@ -243,15 +251,17 @@ def _by_group(pairs: Sequence[Pair], scale: Scale) -> Iterable[GroupDifference]:
     for key in in_group_order(scale, filter(None, groups)):
         mine = groups[key]
         means = (statistics.fmean(p.score_a for p in mine), statistics.fmean(p.score_b for p in mine))
-        yield GroupDifference(key, len(mine), *means, _interval(mine))
+        few = len({pair.a.scenario for pair in mine}) < 3  # the t interval of two mostly exceeds the scale
+        difference = Interval(means[1] - means[0], math.nan, math.nan) if few else _interval(mine)
+        yield GroupDifference(key, len(mine), *means, difference)
 
 
 def _warnings(
-    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], failed: tuple[int, int], scenarios: int,
-    shape: Shape,
+    a: Side, b: Side, pairs: Sequence[Pair], left_out: Mapping[str, int], failed: tuple[int, int], replies: tuple[int, int],
+    scenarios: int, shape: Shape,
 ) -> Iterable[str]:  # fmt: skip
-    yield from _other_rules(pairs)
-    yield from _other_settings(a.settings, b.settings, pairs[0].a.environment)
+    if prompts := [name for name in _other_prompts(pairs) if name.startswith("policy")]:
+        yield f"Prompts of the models under test differ: {', '.join(prompts)}. They are part of what is compared."
     if texts := left_out.get(_TEXT_DIFFERS, 0):
         yield f"{amount(texts, 'dialogue')} left out: the scenario's text differs between A and B."
     for name, side in (("A", a), ("B", b)):
@@ -259,8 +269,7 @@ def _warnings(
     if any(pair.a.seed != pair.b.seed for pair in pairs):
         yield "Seeds differ between A and B."
     if any(failed):
-        played = [sum(len(dialogue.turns) for dialogue in side) for side in zip(*((p.a, p.b) for p in pairs), strict=True)]
-        in_a, in_b = (f"{n} of {amount(of, 'reply', 'replies')}" for n, of in zip(failed, played, strict=True))
+        in_a, in_b = (f"{n} of {amount(of, 'reply', 'replies')}" for n, of in zip(failed, replies, strict=True))
         yield f"A bot failed and was silent: {in_a} in A, {in_b} in B."
     unscored = _unscored(left_out.items())
     if unscored > ALLOWED_UNSCORED * (unscored + len(pairs)):
@@ -299,13 +308,17 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
             yield f"The {name} is {mine} in A and {yours} in B{why}."
     if any(pair.a.start != pair.b.start for pair in pairs):
         yield "The start state differs between A and B."
-    if prompts := {n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)}:
-        yield f"Prompts or rules differ: {', '.join(sorted(prompts))}. The difference may come from that."
+    if prompts := [name for name in _other_prompts(pairs) if not name.startswith("policy")]:
+        yield f"Prompts or rules differ: {', '.join(prompts)}. The difference may come from that."
     sampled = {r for p in pairs for r in {*p.a.sampling, *p.b.sampling} if p.a.sampling.get(r) != p.b.sampling.get(r)}
     if any(judged) and not all(judged):
         sampled.discard("judge")  # one side has no judge, which another warning says
     for role in sorted(sampled - {"policy"}):  # the sampling of the policy is part of what is compared
         yield f"The {role}'s sampling settings differ."
+
+
+def _other_prompts(pairs: Iterable[Pair]) -> list[str]:
+    return sorted({n for p in pairs for n in {*p.a.prompts, *p.b.prompts} if p.a.prompts.get(n) != p.b.prompts.get(n)})
 
 
 def _other_settings(a: Mapping[str, Any], b: Mapping[str, Any], environment: str) -> Iterable[str]:
@@ -360,8 +373,8 @@ def evidence_words(comparison: Comparison) -> tuple[str, str]:
     size = abs(comparison.effect)
     words = "large" if size >= 0.8 else "medium" if size >= 0.5 else "small" if size >= 0.2 else "very small"
     effect = f"{_signed(comparison.effect, 2)} ({words})"
-    if math.isnan(size):
-        effect = "not defined for one scenario"
+    if comparison.scenarios < FEW_SCENARIOS:
+        effect = f"left out below {FEW_SCENARIOS} scenarios"
     elif math.isinf(size):
         effect = "infinite (the difference is the same in every scenario)"
     return (

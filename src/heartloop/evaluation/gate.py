@@ -39,8 +39,10 @@ class Gate(_Frozen):
 def gate(comparison: Comparison, worse_than: float, *, require_shown: bool = False) -> Gate:
     """Whether B is worse than A by more than `worse_than` points, by where the whole 95 % interval of B - A lies.
 
-    `not shown` if the interval includes -`worse_than`, if it has no width over few scenarios, or if A and B differ by more than
-    the allowed share in how many of the dialogues played in both are unscored: those missing on one side may decide.
+    `not shown` if the interval includes -`worse_than`, if it has no width over few scenarios, if anything but the models differs,
+    or if A and B differ by more than the allowed share in how many of the dialogues played in both are unscored: those missing
+    on one side may decide. `not worse` also needs `FEW_SCENARIOS`, and at most the allowed share of failed replies on each side:
+    two bots that never reply do not differ.
     """
     widest = comparison.scale.high - comparison.scale.low
     if not 0.0 <= worse_than <= widest:
@@ -51,7 +53,10 @@ def gate(comparison: Comparison, worse_than: float, *, require_shown: bool = Fal
     limit = 0.0 - worse_than  # not -0
     worse = f"worse than A by more than {worse_than:g}: the 95 % interval of B - A, {interval_words(comparison.difference)},"
     outcome: Literal["worse", "not worse", "not shown"] = "not shown"
-    if abs(in_a - in_b) > ALLOWED_UNSCORED * comparison.played:
+    failed = list(zip(comparison.failed_replies, comparison.replies, strict=True))
+    if comparison.measured_apart:
+        reason = f"More differs between A and B than the models. {' '.join(comparison.measured_apart)}"
+    elif abs(in_a - in_b) > ALLOWED_UNSCORED * comparison.played:
         of_a, of_b = (f"{unscored / comparison.played:.0%}" for unscored in (in_a, in_b))
         apart = f"more than {100 * ALLOWED_UNSCORED:g} points apart"
         reason = f"{of_a} of the dialogues played in both are unscored in A and {of_b} in B, {apart}."
@@ -59,6 +64,12 @@ def gate(comparison: Comparison, worse_than: float, *, require_shown: bool = Fal
         reason = f"The difference is the same in all {comparison.scenarios} scenarios; an interval needs {FEW_SCENARIOS} then."
     elif comparison.difference.high < limit:
         outcome, reason = "worse", f"B is {worse} lies below {limit:g}."
+    elif comparison.difference.low >= limit and comparison.scenarios < FEW_SCENARIOS:
+        few = f"but rests on {comparison.scenarios} scenarios; to show something it needs {FEW_SCENARIOS} scenarios."
+        reason = f"The interval reaches no lower than {limit:g}, {few}"
+    elif comparison.difference.low >= limit and any(n > ALLOWED_UNSCORED * of for n, of in failed):
+        of_a, of_b = (f"{n} of {of} replies" for n, of in failed)
+        reason = f"{of_a} failed in A and {of_b} in B; with more than {ALLOWED_UNSCORED:.0%} on a side nothing is shown."
     elif comparison.difference.low >= limit:
         outcome, reason = "not worse", f"B is not {worse} reaches no lower than {limit:g}."
     else:

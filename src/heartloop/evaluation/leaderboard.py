@@ -81,9 +81,10 @@ def in_lines(name: str, width: int = _WIDEST_NAME) -> str:
 
 
 def scripted_note(models: Sequence[str]) -> str:
-    """Which of the models are scripts; empty if all are, or none is."""
-    others = [model for model in models if not is_baseline(model)]
-    return f"scripted baselines: all but {' and '.join(others)}" if 0 < len(others) < len(models) else ""
+    """Which of the models are scripts, or are not if those are fewer; empty if all are, or none is."""
+    scripts, others = ([model for model in models if is_baseline(model) is script] for script in (True, False))
+    few, which = (scripts, "scripted baselines") if len(scripts) <= len(others) else (others, "not a scripted baseline")
+    return f"{which}: {', '.join(few)}" if few else ""
 
 
 def _cells(row: ModelScore, card: ScoreCard, groups: Sequence[str], among: int) -> dict[str, str]:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
+from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, failed_replies, used_up_by_thinking
 from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
-from heartloop.evaluation.progress import Progress, ProgressLine
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, cost_of_usage
+from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
+from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
@@ -84,7 +84,7 @@ class OpenModels:
         self.meter = Meter(max_tokens=max_tokens, max_cost=max_cost, prices=by_model, models=names)
         self.cache = cache_at(cache) if names else None
         self.connections = Connections(max_connections)
-        """Shared by all models, so that each address has one gate."""
+        """Shared by all models, so that the gates of each address know each other."""
         self.opened = dict(given or {})
         how |= {"connections": self.connections, "max_connections": max_connections, "key_later": self.cache is not None}
         for name in names:
@@ -141,6 +141,19 @@ class Played(NamedTuple):
         )
 
     @property
+    def broken_bots(self) -> list[str]:
+        """A sentence on each model of whose replies more than `ALLOWED_FAILED` failed."""
+        turns: dict[str, list[Turn]] = {}
+        for dialogue in latest(self.run.transcripts) if not self.run.settings.get("rejudged") else ():
+            turns.setdefault(dialogue.model, []).extend(dialogue.turns)
+        return [
+            f"{failed} of {amount(len(mine), 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
+            "correct the bot, then evaluate it into another --out"
+            for model, mine in turns.items()
+            if (failed := failed_replies(mine)) > ALLOWED_FAILED * len(mine)
+        ]
+
+    @property
     def thinking_only(self) -> str:
         """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
         replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
@@ -150,9 +163,9 @@ class Played(NamedTuple):
         return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
 
     def code(self, *, pilot: bool = False) -> int:
-        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too many dialogues are unscored."""
+        """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too much is unscored or failed."""
         stopped = self.ended.stopped not in ((None, DECLINED) if pilot else (None,))
-        return int(stopped or self.unscored > ALLOWED_UNSCORED)
+        return int(stopped or self.unscored > ALLOWED_UNSCORED or bool(self.broken_bots))
 
 
 class _Spent(NamedTuple):
@@ -388,6 +401,11 @@ async def work_through(
             remaining = elapsed / done * (len(open_jobs) - done) if done else None
             report(Progress(len(jobs), resumed + done, failed, elapsed, remaining))
 
+    async def report_often() -> None:
+        while True:  # also while no dialogue ends: a rate limit may hold up all
+            await asyncio.sleep(PLAIN_EVERY)
+            report_progress()
+
     async def play_one(job: Job) -> Transcript | None:
         nonlocal stopped, failed, running
         while stopped is None and affords is not None and (reason := affords(running)) is not None:
@@ -467,6 +485,7 @@ async def work_through(
                     transcripts.append(transcript)
                 await asyncio.sleep(0)  # a scripted dialogue never awaits; this lets the progress line and other workers run
 
+        ticking = asyncio.create_task(report_often())
         try:
             with _collecting_rarely():
                 async with asyncio.TaskGroup() as group:
@@ -474,6 +493,8 @@ async def work_through(
                         group.create_task(worker())
         except BaseExceptionGroup as group_of_errors:  # the first error is the cause of the others
             raise group_of_errors.exceptions[0] from group_of_errors
+        finally:
+            ticking.cancel()
         return transcripts
 
     report_progress()

@@ -71,8 +71,9 @@ class TurnLength(_Frozen):
 
 
 _FAILED = {
-    "TransportError": "no answer from the server",
+    "TransportError": "no answer",
     "RefusedByServer": "the server refused the request",
+    "PromptCut": "the server cut the prompt",
     "Moderated": "the provider refused the text",
     "MalformedReply": "no chat completion from the server",
     "ModelError": "an error was raised",
@@ -255,6 +256,7 @@ def group_letter(number: int) -> str:
 IMPORTED = "imported: "  # before the source's name as the scenario set of an imported run
 FAILURE_CASES = frozenset({"heartloop/garbage"})
 ALLOWED_UNSCORED = 0.05  # maximum share of unscored dialogues; larger shares are marked in every table
+ALLOWED_FAILED = 0.5  # maximum share of a model's replies that failed; with more, the command that played it has exit code 1
 _NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the common set from which a note is added
 _LEAST_SCORED = 0.5  # minimum share of scored dialogues of a ranked model
 

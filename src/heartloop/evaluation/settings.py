@@ -18,6 +18,7 @@ from heartloop.core.system import readable
 from heartloop.core.text import amount
 from heartloop.environments.episode import own_prompt
 from heartloop.environments.records import Problem, Source, is_yaml, plain, sources
+from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Ready
 from heartloop.environments.spec import Scenario as AnyScenario
 from heartloop.models.budget import Price
@@ -111,7 +112,7 @@ class EvaluationSettings(BaseModel):
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:
         """Names of the settings that differ from a saved run, without `_NOT_DECISIVE` ones; options, roles, and weights of the
-        same models, one by one."""
+        same models, one by one. An option that one side lacks, made before the environment had it, counts as its default."""
         mine = self.model_dump(mode="json", exclude=_NOT_DECISIVE)
         if "policy_prompt" in other:
             mine.setdefault("policy_prompt", None)
@@ -120,6 +121,9 @@ class EvaluationSettings(BaseModel):
             saved = other.get(name)
             by_key = name in ("options", "roles") or (name == "weights" and saved and value.keys() == saved.keys())
             if value != saved and by_key and isinstance(saved, Mapping):
+                if name == "options" and value.keys() != saved.keys():
+                    known = load_environment(self.environment).read_options({}).model_dump(mode="json")
+                    value, saved = {**known, **value}, {**known, **saved}
                 names += [f"{name}.{key}" for key in {**value, **saved} if value.get(key) != saved.get(key)]
             elif value != saved:
                 names.append(name)

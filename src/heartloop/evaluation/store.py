@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -20,7 +20,19 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.scores import ScoreCard, bounds_of, merged_prices, options_of, roles_of, scale_of, score_card
+from heartloop.evaluation.scores import (
+    FAILURE_CASES,
+    ScoreCard,
+    bounds_of,
+    latest,
+    merged_prices,
+    model_names,
+    options_of,
+    pairing_key,
+    roles_of,
+    scale_of,
+    score_card,
+)
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
@@ -118,6 +130,8 @@ class StoredRun(NamedTuple):
     settings: Mapping[str, Any]
     transcripts: tuple[Transcript, ...]
     log: tuple[Mapping[str, Any], ...] = ()
+    shown: Mapping[str, str] = {}
+    """By model the name under which `comparable` shows it, if that is another."""
 
     @property
     def started(self) -> str:
@@ -134,10 +148,15 @@ class Measurement(NamedTuple):
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """The folder itself, or if it is no run directory and holds some that are not hidden, such as `heartloop demo`'s, these."""
+    """The folder itself, or if it is no run directory and some are below it, in no hidden folder and in no other run, these."""
     if (folder / "settings.json").is_file():
         return [folder]
-    return sorted(path.parent for path in folder.glob("[!.]*/settings.json")) or [folder]
+    found: list[Path] = []
+    for path, folders, _ in os.walk(folder):
+        visible = [Path(path, name) for name in folders if not name.startswith(".")]
+        found += (runs := [one for one in visible if (one / "settings.json").is_file()])
+        folders[:] = [one.name for one in visible if one not in runs]
+    return sorted(found) or [folder]
 
 
 def read_run(path: Path) -> StoredRun:
@@ -219,11 +238,43 @@ def judge_of(settings: Mapping[str, Any]) -> str:
 
 
 def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
-    """Groups runs that are comparable, in the order of first appearance."""
+    """Groups runs that are comparable, in the order of first appearance; versions of a model are named with their runs."""
     groups: dict[tuple[object, ...], list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(_rules(run), []).append(run)
-    return [Measurement(tuple(m), _union_of_settings(m), tuple(t for run in m for t in run.transcripts)) for m in groups.values()]
+    apart = [_named_apart(members) for members in groups.values()]
+    return [Measurement(tuple(m), _union_of_settings(m), tuple(t for run in m for t in run.transcripts)) for m in apart]
+
+
+def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """Names a model with its run where two runs hold different dialogues of it under one key: versions of a bot.
+
+    Shards and copies of a run hold none and stay one model. A failure case keeps its name, by which it is known.
+    """
+    played: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+    for run in runs:
+        for one in latest(run.transcripts):
+            content = (one.score, *(turn.reply for turn in one.turns))
+            played.setdefault((one.model, *pairing_key(one)), set()).add(content)
+    versions = {str(model) for (model, *_), contents in played.items() if len(contents) > 1} - FAILURE_CASES
+    paths = [run.path.resolve() for run in runs]
+    distinct = len({path.name for path in paths}) == len(set(paths))
+    return [_renamed(run, versions, path.name if distinct else str(run.path)) for run, path in zip(runs, paths, strict=True)]
+
+
+def _renamed(run: StoredRun, models: Collection[str], label: str) -> StoredRun:
+    names = model_names(run.settings)
+    shown = {name: f"{name} ({label})" for name in {*names, *(one.model for one in run.transcripts)} if name in models}
+    if not shown:
+        return run
+    transcripts = tuple(
+        one.model_copy(update={"model": shown[one.model], "models": {"policy": one.model, **one.models}})
+        if one.model in shown
+        else one
+        for one in run.transcripts
+    )
+    settings = {**run.settings, "models": [shown.get(name, name) for name in names]}
+    return run._replace(settings=settings, transcripts=transcripts, shown=shown)
 
 
 def _rules(run: StoredRun) -> tuple[object, ...]:

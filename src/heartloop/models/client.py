@@ -28,6 +28,7 @@ from heartloop.core.errors import (
     MalformedReply,
     ModelError,
     Moderated,
+    PromptCut,
     RefusedByServer,
     TransportError,
     UseError,
@@ -136,7 +137,7 @@ def base_url_of(service: str) -> str | None:
 
 
 class Connections(AbstractAsyncContextManager["Connections"]):
-    """One pool of sockets that the models of a run share, the gate of each address, and what each model there does not support.
+    """One pool of sockets that the models of a run share, the gates by address and model, and what each model does not support.
 
     `limit` counts concurrent calls to one address, over all its models; waiting at the gate is not part of a call's timeout.
     """
@@ -148,7 +149,7 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         self.factor = factor
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._gates: dict[str, Gate] = {}
+        self._gates: defaultdict[str, dict[str, Gate]] = defaultdict(dict)  # by address and model
         self._habits: dict[tuple[str, str], Habits] = {}
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
         """Tokens per character of short prompts, by address and model."""
@@ -159,28 +160,33 @@ class Connections(AbstractAsyncContextManager["Connections"]):
             import aiohttp
 
             if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
-                self._loop, self._gates = loop, {address: Gate(gate.pace) for address, gate in self._gates.items()}
+                self._loop = loop
+                for gates in self._gates.values():
+                    gates |= {model: Gate(gate.pace, gate.address, gates.values()) for model, gate in gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
-    def gate(self, address: str) -> Gate:
-        """The gate of one address; call `session` first."""
-        if address not in self._gates:
+    def gate(self, address: str, model: str) -> Gate:
+        """The gate of a model at an address; call `session` first."""
+        gates = self._gates[address]
+        if model not in gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
-            self._gates[address] = Gate(Pace(self.limit, first, self.factor))
-        return self._gates[address]
+            shared = next((gate.address for gate in gates.values()), Pace(self.limit, first, self.factor))
+            gates[model] = Gate(Pace(self.limit, self.limit, self.factor), shared, gates.values())
+        return gates[model]
 
     def waiting(self) -> str:
         """What rate limits do to the calls now, in words: the longest pause, or else the lowest pace; empty without a limit."""
-        paces = {urlsplit(address).netloc: gate.pace for address, gate in self._gates.items()}
-        host = max(paces, key=lambda host: paces[host].held_until, default="")
-        if host and (wait := paces[host].held_until - time.monotonic()) >= 1:
-            return f"waits {wait:.0f} s for the rate limit of {host}"
-        host = min(paces, key=lambda host: paces[host].rate, default="")
-        rate = paces[host].rate if host else math.inf
-        return f"{60 * rate:,.0f} calls/min by the rate limit of {host}" if rate < math.inf else ""
+        hosts = {urlsplit(address).netloc: gates for address, gates in self._gates.items()}
+        paces = {f"{model} at {host}": gate.pace for host, gates in hosts.items() for model, gate in gates.items()}
+        model = max(paces, key=lambda model: paces[model].held_until, default="")
+        if model and (wait := paces[model].held_until - time.monotonic()) >= 1:
+            return f"waits {wait:.0f} s for the rate limit of {model}"
+        model = min(paces, key=lambda model: paces[model].rate, default="")
+        rate = paces[model].rate if model else math.inf
+        return f"{60 * rate:,.0f} calls/min by the rate limit of {model}" if rate < math.inf else ""
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""
@@ -363,8 +369,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         least = COUNTED * min(ratios) if len(ratios) >= _LEARNED else LEAST_RATIO
         if usage.prompt_tokens >= least * characters:
             return None
-        text = f"an answer to {usage.prompt_tokens:,} tokens of a prompt of {characters:,} characters: the server cut the prompt"
-        return Trouble(RefusedByServer, text, passing=False, abandoned=True)
+        text = f"a part of the prompt only: it counted {usage.prompt_tokens:,} tokens in {characters:,} characters"
+        return Trouble(PromptCut, text, passing=False, abandoned=True)
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
         """An embedding of every text, by one call of `/embeddings`; all have the same length and none is zero."""
@@ -376,11 +382,11 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
         connect: float | None = None,
     ) -> Answer | Trouble:  # fmt: skip
-        """One POST of `body`, or a GET where it is `None`, once the gate of the address lets it through."""
+        """One POST of `body`, or a GET where it is `None`, once the gate of the model lets it through."""
         import aiohttp
 
         session = self._connections.session()
-        gate = self._connections.gate(self.address)
+        gate = self._connections.gate(self.address, self.model)
         sent = await gate.acquire()
         if sent is None:
             return Trouble(TransportError, gate.reason, limited=True)
@@ -412,7 +418,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         usage: Usage = getattr(outcome, "usage", Usage())
         allowance = read_allowance(headers, usage.total)
         if isinstance(outcome, Trouble) and outcome.limited:
-            return outcome._replace(again=gate.refused(sent, outcome.text, outcome.wait, allowance))
+            again = gate.refused(sent, outcome.text, outcome.wait, allowance)
+            return outcome._replace(again=again, text=outcome.text if again else gate.reason)
         gate.done(sent, allowance)
         return outcome
 
@@ -433,7 +440,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             return EndpointStopped(f"{where} refuses every call: {trouble.text}{wait}; {todo}", self.name)
         if trouble.kind is Moderated:
             return Moderated(f"{where} refused the text: {trouble.text}")
-        if trouble.kind is RefusedByServer:
+        if issubclass(trouble.kind, RefusedByServer):
             advice = {
                 403: f"check that the key in {key} may use this model",
                 404: f"check the model's name and {url}"
@@ -443,7 +450,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                 200: "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH, vLLM: --max-model-len), then rerun with --retry-failed",
                 **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
-            return RefusedByServer(f"{where} answered {trouble.text}; {advice}")
+            return trouble.kind(f"{where} answered {trouble.text}; {advice}")
         count = f"{tries} {'try' if tries == 1 else 'tries'}"
         if trouble.kind is MalformedReply:
             return MalformedReply(

@@ -1,8 +1,8 @@
-"""When the next call to an address may be sent: one `Gate` per address, shared by all models and roles of a run.
+"""When the next call may be sent: one `Gate` per address and model, shared by all roles of a run.
 
-Providers limit calls per time, and rarely say how. The gate learns the rate from the calls that were accepted, sends at an even
-pace just below it, and from time to time a little faster to see whether more is allowed. The number of concurrent calls grows
-while the latency holds.
+Providers limit calls per time, mostly by model, and rarely say how. The gate learns the rate from the calls that were accepted,
+sends at an even pace just below it, and from time to time a little faster to see whether more is allowed. The number of
+concurrent calls grows while the latency holds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ import itertools
 import math
 import time
 from collections import deque
+from collections.abc import Collection
 from contextvars import ContextVar
 from statistics import median
 from typing import NamedTuple
+
+from heartloop.core.text import amount
 
 MOST = 512  # maximum concurrent calls to one address
 FIRST, FIRST_LOCAL = 16, 4
@@ -33,6 +36,7 @@ _TRUSTED = 3  # refusals in a row after which the server's own pause may be too 
 _LONG = 0.05  # a pause of this share of the limit's window is long
 PATIENCE = 600.0
 """Seconds without an accepted call after which the gate gives up; also the longest pause that it grants a server."""
+FIRST_PATIENCE = 120.0  # seconds of that before the first accepted call: two of the longest common windows
 _PROBE = 1.0  # seconds after which a call that was sent to test a limit counts as accepted: refusals come at once
 _MOST_HELD = 32  # judgements between two attempts at more concurrency, at most
 _LATENCIES = 16  # least number of latencies by which concurrency is judged; the first to come are the fastest
@@ -65,17 +69,18 @@ class Pace:
         self.rate = math.inf
         """Calls a second; infinite before the first refusal."""
         self.in_flight = 0
+        self.refused_calls = 0  # since the latest pause that ended
         self.held_until = -math.inf
         """When the next call may be sent, after a refusal."""
-        self._longest, self._first_pause, self._patience, self._probe_seconds = (
-            part * factor for part in (_LONGEST_PAUSE, _FIRST_PAUSE, PATIENCE, _PROBE)
+        self._longest, self._first_pause, self._patience, self._first_patience, self._probe_seconds = (
+            part * factor for part in (_LONGEST_PAUSE, _FIRST_PAUSE, PATIENCE, FIRST_PATIENCE, _PROBE)
         )
         self._next = self._ended_until = -math.inf
         self._got_through = -math.inf  # when the latest accepted call ended
         self._left: tuple[float, float] | None = None  # calls left by the headers, and when the limit is whole again
         self._refusals = 0  # in a row
         self._probe: float | None = None  # when the one call was sent that is allowed after a refusal
-        self._refused_at = self._paused_at = -math.inf  # the latest refusal, and the one that began the pause
+        self._refused_at = self.paused_at = -math.inf  # the latest refusal, and the one that began the pause
         self._began = math.nan  # the first call after the pause before
         self._span = 0.0  # length of the limit's window, as far as it is known
         self._sent: deque[float] = deque()  # when calls were sent that were not refused, within two of the longest pauses
@@ -139,6 +144,7 @@ class Pace:
     def refused(self, sent: float, now: float, wait: float | None = None, allowance: Allowance | None = None) -> bool:
         """A call was refused; `wait` are the seconds that the server asks for. Returns whether it is worth sending it again."""
         self.in_flight -= 1
+        self.refused_calls += 1
         self._heed(allowance, now)
         with contextlib.suppress(ValueError):
             self._sent.remove(sent)
@@ -146,14 +152,15 @@ class Pace:
             self._probe = None
         pause = 0.0
         if sent > self._refused_at:  # else it was sent before an earlier refusal was known
-            self._paused_at = self._paused_at if self._refusals else now
+            self.paused_at = self.paused_at if self._refusals else now
             self._refused_at = now
             self._refusals = min(self._refusals + 1, _MOST_REFUSALS)
             pause = min(max(self._first_pause, 1 / self.rate) * _GROWTH**self._refusals, self._longest)
         if wait is not None:
             pause = min(max(wait, pause if self._refusals > _TRUSTED else 0.0), self._patience)
         self.held_until = max(self.held_until, now + pause)
-        if (wait or 0.0) > self._patience or now - max(self._got_through, self._paused_at) > self._patience:
+        patience = self._first_patience if self._got_through == -math.inf else self._patience
+        if (wait or 0.0) > self._patience or now - max(self._got_through, self.paused_at) > patience:
             self._ended_until = max(self.held_until, now + self._longest)
             return False
         return True
@@ -172,9 +179,9 @@ class Pace:
 
     def _resume(self, sent: float, now: float) -> None:
         """The end of a pause: a long one shows the length of the limit's window, over which the accepted calls are the limit."""
-        self._refusals, self._probe = 0, None
+        self._refusals, self.refused_calls, self._probe = 0, 0, None
         until = (self._refused_at + sent) / 2  # the limit was lifted between the last refusal and this call
-        elapsed, paused = min(until - self._began, 1.25 * self._longest), until - self._paused_at
+        elapsed, paused = min(until - self._began, 1.25 * self._longest), until - self.paused_at
         if not self._span or paused > 0.3 * elapsed:
             self._span = max(self._span, elapsed)
         span = max(self._span, _STEP_CALLS / self.rate)  # fewer calls would be too coarse a measure
@@ -222,13 +229,14 @@ that a run that is stopped has finished some instead of having begun all."""
 
 
 class Gate:
-    """The gate of an address for the calls of one event loop: by `place_in_line`, and then in the order in which they come.
+    """The gate of a model for the calls of one event loop: by `place_in_line`, and then in the order in which they come.
 
     A gate that several processes share needs these four methods (`acquire`, `done`, `refused`, `abandoned`) and `reason`.
+    `address` learns the concurrency, and is told of no refusal; the gates of all models there (`at_address`) share it.
     """
 
-    def __init__(self, pace: Pace) -> None:
-        self.pace = pace
+    def __init__(self, pace: Pace, address: Pace, at_address: Collection[Gate]) -> None:
+        self.pace, self.address, self._at_address = pace, address, at_address
         self.reason = ""
         """What the server answered when the gate gave up."""
         self._line: list[tuple[int, int, asyncio.Event]] = []  # a heap: place, number, and the event that it is first now
@@ -245,10 +253,12 @@ class Gate:
                     first.clear()
                     await first.wait()
                     continue
-                delay = self.pace.delay(time.monotonic())
+                full = self.address.delay(time.monotonic()) is None
+                delay = None if full else self.pace.delay(time.monotonic())
                 if delay == 0.0:
                     sent = time.monotonic()
                     self.pace.sent(sent)
+                    self.address.sent(sent)
                     return sent
                 self._changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -263,17 +273,25 @@ class Gate:
     def done(self, sent: float, allowance: Allowance | None = None) -> None:
         """The server answered a call, with whatever answer that is no refusal by a limit."""
         self.pace.done(sent, time.monotonic(), allowance)
-        self._changed.set()
+        self.address.done(sent, time.monotonic())
+        self._wake()
 
     def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
         """A limit refused a call, which waits `wait` seconds if the server says so; whether it is worth sending it again."""
         again = self.pace.refused(sent, time.monotonic(), wait, allowance)
+        self.address.abandoned(sent, time.monotonic(), slow=False)
         if not again:
-            self.reason = reason
-        self._changed.set()
+            times, seconds = amount(self.pace.refused_calls, "time"), time.monotonic() - self.pace.paused_at
+            self.reason = f"rate limited {times} in {seconds:,.0f} s: {reason}"
+        self._wake()
         return again
 
     def abandoned(self, sent: float, *, slow: bool = True) -> None:
         """A call ended without an answer."""
-        self.pace.abandoned(sent, time.monotonic(), slow=slow)
-        self._changed.set()
+        self.pace.abandoned(sent, time.monotonic(), slow=False)
+        self.address.abandoned(sent, time.monotonic(), slow=slow)
+        self._wake()
+
+    def _wake(self) -> None:
+        for gate in sorted(self._at_address, key=lambda gate: gate._line[0][:2] if gate._line else (0, 0)):
+            gate._changed.set()

@@ -67,7 +67,7 @@ def resolve(
     """The model of a name. It makes no network request before its first call.
 
     Args:
-        connections: shared with other models, in place of `max_connections`; models at one address share its gate.
+        connections: shared with other models, in place of `max_connections`; models at one address share its concurrency.
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/` (see `FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
@@ -99,8 +99,9 @@ def resolve(
             f"to an address such as {_OWN_ADDRESS[service]}"
         )
     if base_url is None:
-        known = ", ".join([*SERVICES, *_OWN_ADDRESS, *LOCAL])
-        raise UseError(f"unknown service {service!r} in {name!r}; expected one of {known}, or {url_variable} set to its address")
+        known = [*SERVICES, *_OWN_ADDRESS, *LOCAL]
+        expected = f"expected one of {', '.join(known)}, or {url_variable} set to its address"
+        raise UseError(f"unknown service {service!r} in {name!r}{nearest(service, known)}; {expected}")
     key = os.environ.get(key_variable, "").strip()
     endpoint = EndpointChat(
         name,

@@ -27,7 +27,7 @@ REPEATED = 0.7
 """Share of a reply that was said before, from which it repeats: of what it is about, by one earlier reply; or of its words, in
 runs of three or more that stand in earlier replies."""
 LONG_COPY, COPIED = 8, 0.6
-"""Words from which a reply repeats the person if this share of them are in runs of three or more of theirs. No judged reply does."""
+"""Least words, and least share of them in runs of three or more of the person's, of a reply that repeats the person."""
 REPEATED_WORTH, INSULT_WORTH, DANGER_WORTH = -0.24, -0.5, -1.0
 """The highest worth of such a reply; the first is what judges gave to repetitions on average."""
 SHORT = (20, 40)

@@ -28,12 +28,20 @@ from heartloop.scoring.agreement import spearman
 COMPARISON = "comparison.html"
 
 
-def comparison_page(comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None) -> dict[str, Any]:
+def comparison_page(
+    comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None, gate: str = ""
+) -> dict[str, Any]:
     """What the template shows; a dialogue that is on none of `pages` has no link, `min_difference` is that of `compare`."""
-    places = {_played(d): (page.file, id) for page in pages for d, id in zip(page.dialogues, page.ids, strict=True)}
+    names = {(str(run.path), model): name for page in pages for run in page.runs for model, name in run.shown.items()}
+    sides = [side._replace(model=names.get((side.run, side.model), side.model)) for side in (comparison.a, comparison.b)]
+    comparison = comparison._replace(a=sides[0], b=sides[1])
+    same = sides[0].model == sides[1].model  # of pages with other rules
+    places = {_played(d, d.model): (page.file, id) for page in pages for d, id in zip(page.dialogues, page.ids, strict=True)}
     extremes = []
     for pair in comparison.extremes:
-        (file_a, a), (file_b, b) = (places.get(_played(d), ("", "")) for d in (pair.a, pair.b))
+        (file_a, a), (file_b, b) = (
+            places.get(_played(d, side.model), ("", "")) for side, d in zip(sides, (pair.a, pair.b), strict=True)
+        )
         together = f"{file_a}#pair?a={quote(a)}&b={quote(b)}" if file_a and file_a == file_b and a != b else ""
         title = " ".join(pair.a.facts.get("title", "").split()) or pair.a.scenario
         extremes.append((pair, title, file_a and f"{file_a}#{a}", file_b and f"{file_b}#{b}", together))
@@ -41,7 +49,9 @@ def comparison_page(comparison: Comparison, pages: Sequence[Page], min_differenc
     reach = math.ceil(max(1.0, *(abs(value) for one in shown for value in one[:3] if not math.isnan(value))) * 1.05)
     return {
         "comparison": comparison,
+        "names": [f"{side.model} ({side.run})" if same else side.model for side in sides],
         "verdict": verdict(comparison, min_difference),
+        "gate": gate,
         "evidence": evidence_words(comparison),
         "needed": needed_words(comparison),
         "difference": comparison.difference.of(comparison.pairs),
@@ -51,9 +61,9 @@ def comparison_page(comparison: Comparison, pages: Sequence[Page], min_differenc
     }
 
 
-def _played(d: Transcript) -> tuple[object, ...]:
+def _played(d: Transcript, model: str) -> tuple[object, ...]:
     """What distinguishes a dialogue from others of the same model, also from earlier ones that it replaced."""
-    return d.model, d.scenario, d.fingerprint, d.repeat, d.seed, d.user, tuple(turn.reply for turn in d.turns)
+    return model, d.scenario, d.fingerprint, d.repeat, d.seed, d.user, tuple(turn.reply for turn in d.turns)
 
 
 FEW_MODELS = 6

@@ -92,10 +92,12 @@ class Spoke(NamedTuple):
     end: tuple[float, float]
     label: tuple[float, float]
     anchor: str
+    value: float | None
 
 
 class Radar(NamedTuple):
-    """A radar in pixels: rings are (radius, label), and the path of a series is closed if it has a point on each spoke."""
+    """A radar in pixels: rings are (radius, label), values of spokes those of the first series, and the path of a series is
+    closed if it has a point on each spoke."""
 
     width: float
     height: float
@@ -106,7 +108,8 @@ class Radar(NamedTuple):
 
 
 def radar(chart: Chart, *, width: float = 460.0, height: float = 280.0) -> Radar:
-    names = list(dict.fromkeys(str(point.x) for one in chart.series for point in one.points))
+    names = list(chart.spokes or dict.fromkeys(str(point.x) for one in chart.series for point in one.points))
+    values = {str(point.x): point.y for one in chart.series[:1] for point in one.points}
     low, high = _ends([point.y for one in chart.series for point in one.points], chart.low, chart.high, zero=True)
     centre, radius = (width / 2, height / 2), height / 2 - 40.0
     ways = [(math.sin(turn), -math.cos(turn)) for turn in (2.0 * math.pi * place / len(names) for place in range(len(names)))]
@@ -123,7 +126,7 @@ def radar(chart: Chart, *, width: float = 460.0, height: float = 280.0) -> Radar
         x, y = at(place, radius + 11.0)
         y += 4.0 * (1.0 + up) - (12.0 if up < -0.9 else 0.0)  # two lines of text, above the top spoke
         anchor = "middle" if abs(across) < 0.2 else "start" if across > 0 else "end"
-        spokes.append(Spoke(name, at(place, radius), (x, round(y, 1)), anchor))
+        spokes.append(Spoke(name, at(place, radius), (x, round(y, 1)), anchor, values.get(name)))
     series = []
     for number, one in enumerate(chart.series):
         corners = [at(names.index(str(point.x)), far(point.y)) for point in one.points]
@@ -131,7 +134,7 @@ def radar(chart: Chart, *, width: float = 460.0, height: float = 280.0) -> Radar
         path = f"{_path(corners)}Z" if len(corners) == len(names) else ""
         colour = f"h{number % PALETTE}" if one.model is None else f"m{one.model}"
         series.append(DrawnSeries(one.name, colour, marks, path, "", "", dashes_of(number), 0, 0.0, one.opacity))
-    ticks = [tick for tick in _ticks(low, high, 5) if tick > low]
+    ticks = [tick for tick in _ticks(low, high, 5 if height > 250.0 else 3) if tick > low]
     return Radar(width, height, centre, [(far(tick), _label(tick, ticks)) for tick in ticks], spokes, series)
 
 

@@ -302,7 +302,9 @@ class Page:
     def self_scored(self) -> frozenset[str]:
         """Models under test that also moved the feeling they are scored by: as the judge, or else as the simulator."""
         instruments = [self.judge] if self.judge else [name for name in self.card.simulators if not is_embedded(name)]
-        return frozenset(row.model for row in self.card.models if any(is_same_model(row.model, name) for name in instruments))
+        names = {shown: name for run in self.runs for name, shown in run.shown.items()}
+        models = {row.model: names.get(row.model, row.model) for row in self.card.models}
+        return frozenset(shown for shown, model in models.items() if any(is_same_model(model, name) for name in instruments))
 
     def entry(self, name: str) -> str:
         return f"{self.environment}-{name}" if self.panel.file("glossary.html") else name

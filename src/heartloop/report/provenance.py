@@ -26,6 +26,7 @@ def provenance_of(run: StoredRun) -> dict[str, Any]:
     command, caveat = command_of(run)
     prompts = {item for dialogue in run.transcripts for item in dialogue.prompts.items()}
     prompts |= {(str(name), str(value)) for name, value in mapping_of(settings.get("prompts")).items()}
+    roles = sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"})
     named, scenarios = str(settings.get("environment")), settings.get("scenarios")
     listed = [(in_words(name), "–") for name in scenarios] if isinstance(scenarios, (list, tuple)) else []
     return {
@@ -34,11 +35,11 @@ def provenance_of(run: StoredRun) -> dict[str, Any]:
         "command": command,
         "caveat": caveat,
         "settings": [
-            (name, in_words(value)) for name, value in settings.items() if name not in ("scenarios", "prompts", "prices")
+            *((name, in_words(value)) for name, value in settings.items() if name not in ("scenarios", "prompts", "prices")),
+            *((f"role: {role}", name) for role, name in roles),
         ],
         "scenarios": listed or _pairs(scenarios),
         "prompts": sorted(prompts),
-        "roles": sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"}),
         "prices": _pairs(settings.get("prices")),
         "processes": [_process(entry) for entry in run.log],
         "endpoints": [line for entry in run.log for line in _endpoints(entry)],

@@ -71,13 +71,15 @@ def write_site(
     reload: bool = False,
     comparison: Comparison | None = None,
     min_difference: float | None = None,
+    gate: str = "",
 ) -> Path:
     """Writes the report of some runs into `out` and returns its `index.html`.
 
     Runs of the same environment, user, preset, variant, prompts, sampling and kind of scenario share a page; others get a
     page of their own, since their numbers do not compare. Training runs of one environment share a page. Pages of an earlier
     report in `out` that this one does not have are removed. With `reload` the pages reload themselves every few seconds. The
-    `comparison`, of two models in these runs, is on a page of its own; it was made with `min_difference`.
+    `comparison`, of two models in these runs, is on a page of its own; it was made with `min_difference`, and `gate` is the
+    sentence of its gate.
     """
     if not runs:
         raise UseError("no run directory was given; expected at least one, for example runs/first")
@@ -100,11 +102,11 @@ def write_site(
         for label in ["Report" if page.number == 1 else ""]
     ]
     if comparison is not None and pages:
-        compared = comparison_page(comparison, pages, min_difference)
+        compared = comparison_page(comparison, pages, min_difference, gate)
         written.append((COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
     trained = pages_of([run for run in found if isinstance(run, TrainingRun)], len(pages))
     with_dialogues = [*pages, *(course.held_out for course in trained if course.held_out)]
-    written += _other_pages(pages, trained, [run for measurement in measurements for run in measurement.runs])
+    written += _other_pages(pages, trained, [run for run in found if isinstance(run, StoredRun)])
     rows = [(row.standing == "failure case", row.rank or 99, row.model) for page in pages for row in page.card.models]
     version = (pages[0].card.heartloop_version if pages else trained[0].runs[0].settings.get("heartloop")) or ""
     site = Site(

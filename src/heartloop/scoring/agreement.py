@@ -52,6 +52,27 @@ def spearman(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     return float(np.corrcoef(*map(rankdata, scores))[0, 1])
 
 
+def kappa(ratings_n_j: Sequence[Sequence[float]]) -> float:
+    """Agreement beyond chance on units that all raters rated: of two raters Cohen's kappa (1960), of more Fleiss's (1971).
+
+    Chance is the share of equal pairs by each rater's own shares of ratings (Cohen), or by those of all together (Fleiss).
+
+    >>> kappa([[1, 1], [1, 0], [0, 0], [1, 1]])  # 3 of 4 are equal; by chance 3/4 * 1/2 + 1/4 * 1/2
+    0.5
+    """
+    raters = {len(unit) for unit in ratings_n_j}
+    if len(raters) != 1 or (j := raters.pop()) < 2:
+        raise UseError("kappa got no unit, or units with other numbers of ratings; expected two or more for each")
+    values = sorted({rating for unit in ratings_n_j for rating in unit})
+    if len(values) < 2:
+        raise UseError(f"kappa got only ratings of {values[0]:g}; expected ratings that differ")
+    given_n_j_v = np.array([[[rating == value for value in values] for rating in unit] for unit in ratings_n_j], dtype=float)
+    counts_n_v, shares_j_v = given_n_j_v.sum(axis=1), given_n_j_v.mean(axis=0)
+    observed = float((counts_n_v * (counts_n_v - 1)).sum(axis=1).mean()) / (j * (j - 1))
+    chance = float((shares_j_v.prod(axis=0) if j == 2 else shares_j_v.mean(axis=0) ** 2).sum())
+    return (observed - chance) / (1.0 - chance)
+
+
 def nominal_alpha(ratings_j_n: Sequence[Sequence[float | None]]) -> float:
     """Krippendorff's alpha of ratings that are equal or not: 1 is agreement, 0 chance, below 0 systematic disagreement.
 

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from heartloop.core.blocks import Column, Estimate, Row, Table
+from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount
+from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import estimate
@@ -40,6 +42,12 @@ _COMPARED = "CSV or JSON lines with scenario, first, second (models), capability
 
 Reply = tuple[str, str, int, int]
 """Model, scenario, repeat and turn."""
+
+
+def changes(spec: EnvironmentSpec, dialogue: Transcript) -> list[tuple[Turn, float]]:
+    """The judged replies of a dialogue, each with the change of its points."""
+    judged, course = [turn for turn in dialogue.turns if turn.state is not None], spec.scale.course(dialogue)
+    return [(turn, after - before) for turn, before, after in zip(judged, course, course[1:], strict=False)]
 
 
 def with_people(own: float, ratings: Sequence[float]) -> tuple[float, float | None, float | None]:
@@ -80,9 +88,7 @@ def read_ratings(path: Path, column: str) -> dict[Reply, list[float]]:
 def _directions(material: Material, path: Path) -> Result:
     own: dict[Reply, float] = {}
     for dialogue in material.dialogues:
-        judged, course = [turn for turn in dialogue.turns if turn.state is not None], material.spec.scale.course(dialogue)
-        for turn, before, after in zip(judged, course, course[1:], strict=False):
-            own[(*dialogue.key, turn.index)] = float(np.sign(after - before))
+        own |= {(*dialogue.key, turn.index): float(np.sign(change)) for turn, change in changes(material.spec, dialogue)}
     columns: dict[str, list[tuple[str, float]]] = {name: [] for name in PUBLISHED}
     directions, reasons = read_ratings(path, "direction"), read_ratings(path, "reasonable")
     rated, reasoned = ([reply for reply in one if reply in own] for one in (directions, reasons))

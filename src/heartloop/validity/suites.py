@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import re
 from collections import Counter
@@ -142,15 +143,22 @@ def items_of(name: str) -> Mapping[str, Any]:
 
 
 def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows of a CSV file with a heading, or of JSON lines, each with its place in the file, for errors."""
+    """The rows of a CSV file with a heading, or of JSON lines, each with its place in the file, for errors.
+
+    Spreadsheets separate cells by semicolons where the comma is the decimal sign. A row with line breaks in a cell has the number
+    of its last line.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")
         is_json = text.lstrip().startswith("{")
-        lines = text.splitlines()
-        rows = [json.loads(line) for line in lines if line.strip()] if is_json else list(csv.DictReader(lines))
+        if is_json:
+            rows = [(number, json.loads(line)) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        else:
+            reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;", key=text.partition("\n")[0].count))
+            rows = [(reader.line_num, row) for row in reader]
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"cannot read {path}: {error}; expected {expected}") from error
-    for number, row in enumerate(rows, start=1 if is_json else 2):
+    for number, row in rows:
         if any(row.get(column) is None for column in required):
             raise InputError(f"{path}, line {number}: {dict(row)}; expected {expected}")
         cells = row if is_json else {name: from_csv_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()}

@@ -268,4 +268,7 @@ SCENARIOS = Scenarios(
     story=lambda s: " ".join([s.opening or "", s.user.background, *(beat.text for beat in beats_of(s))]),
     spread=_spread,
     printed=_table_3,
+    questions={
+        "anchors": "Do the numbers fit: the start as the person feels at first, success within reach, failure clearly worse?"
+    },
 )

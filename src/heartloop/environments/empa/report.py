@@ -288,9 +288,6 @@ def laws_of(falls: Table) -> list[tuple[str, int, int]]:
     return lines
 
 
-_MIDDLE, _RADIUS = (170.0, 118.0), 82.0
-
-
 def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
     """EPM-Q over a division of the scenarios, as table and radars of one scale; `None` if fewer than three groups occur."""
     title, about, kinds = (PROFILES[key][name] for name in ("title", "about", "kinds"))
@@ -303,37 +300,13 @@ def profile_of(key: str, members: Sequence[Member]) -> dict[str, Any] | None:
     table = _table(title, members, cells)
     high = _bar_end(cell for row in table.rows for cell in row.cells)
     columns = tuple(column._replace(range=Range(0.0, high, 100.0)) for column in table.columns)
-    radars = [_radar(row, groups, high) for row in table.rows if any(row.cells)]
+    radars = []
+    for row in table.rows:
+        pairs = zip(groups, row.cells, strict=True)
+        if points := tuple(Point(name, cell.mean) for name, cell in pairs if isinstance(cell, Estimate)):
+            of_one = (Series(row.head, points, row.model),)
+            radars.append(Chart(title, "radar", of_one, "group", "EPM-Q", 0.0, high, spokes=tuple(groups)))
     return {"key": key, "title": title, "about": about, "table": table._replace(columns=columns), "radars": radars}
-
-
-def _radar(row: Row, groups: Sequence[str], high: float) -> dict[str, Any]:
-    """A closed SVG path through the means, clockwise from the top; none if a group has no mean."""
-    spokes, corners = [], []
-    for place, (name, seen) in enumerate(zip(groups, row.cells, strict=True)):
-        angle = 2.0 * math.pi * place / len(groups)
-        dx, dy = math.sin(angle), -math.cos(angle)
-        label_x, label_y = _pixel(dx, dy, _RADIUS + 11.0)
-        lowered = 4.0 * (1.0 + dy) - (12.0 if dy < -0.9 else 0.0)  # two lines of text, above the top spoke
-        mean = seen.mean if isinstance(seen, Estimate) else None
-        if mean is not None:
-            corners.append(_pixel(dx, dy, _RADIUS * max(0.0, mean) / high))
-        spokes.append(
-            {
-                "name": name,
-                "mean": mean,
-                "end": _pixel(dx, dy, _RADIUS),
-                "label": (label_x, round(label_y + lowered, 1)),
-                "anchor": "middle" if abs(dx) < 0.2 else "start" if dx > 0 else "end",
-            }
-        )
-    path = "M" + "L".join(f"{x:g} {y:g}" for x, y in corners) + "Z" if len(corners) == len(spokes) else ""
-    rings = [round(_RADIUS * value / high, 1) for value in (50.0, 100.0)]
-    return {"number": row.model, "model": row.head, "spokes": spokes, "points": corners, "path": path, "rings": rings}
-
-
-def _pixel(dx: float, dy: float, radius: float) -> tuple[float, float]:
-    return (round(_MIDDLE[0] + dx * radius, 1), round(_MIDDLE[1] + dy * radius, 1))
 
 
 PLANES: tuple[tuple[str, str], ...] = (("C", "A"), ("P", "A"), ("C", "P"))  # horizontal and vertical axis

@@ -81,15 +81,10 @@
   function phoneSorting(heads, buttons, go) {
     const { make, button } = heartloop;
     const select = make("select");
-    const first = make("option", "", "as ranked");
-    first.value = "";
-    select.append(first);
+    select.append(new Option("as ranked", ""));
     heads.forEach((head, i) => {
       const words = head.textContent.replace("#", "").trim();
-      if (!buttons[i] || !words) return;
-      const option = make("option", "", words.toLowerCase());
-      option.value = keyOf(head);
-      select.append(option);
+      if (buttons[i] && words) select.append(new Option(words.toLowerCase(), keyOf(head)));
     });
     const numbers = (key) => key !== "model" && key !== "group";
     select.addEventListener("change", () => go(select.value, numbers(select.value)));

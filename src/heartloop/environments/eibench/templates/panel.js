@@ -89,15 +89,11 @@
 
   /** The plane, and a table from the anchors to the score. */
   function axes(panel, outcome) {
-    const head = make("tr", "", null, make("td"), ...["failure", "start", "success", "end", "score"].map((word) => {
-      const cell = make("th", "num", word);
-      cell.scope = "col";
-      return cell;
-    }));
+    const heading = (classes, word, scope) => Object.assign(make("th", classes, word), { scope });
+    const names = ["failure", "start", "success", "end", "score"].map((word) => heading("num", word, "col"));
+    const head = make("tr", "", null, make("td"), ...names);
     const line = (name, [start, success, failure], end, score) => {
-      const first = make("th", "", name);
-      first.scope = "row";
-      return make("tr", "", null, first, ...[failure, start, success, end].map((value) => make("td", "num", number(value))), make("td", "num", signed(score)));
+      return make("tr", "", null, heading("", name, "row"), ...[failure, start, success, end].map((value) => make("td", "num", number(value))), make("td", "num", signed(score)));
     };
     const [last, score] = [panel.path[panel.path.length - 1], panel.axes[panel.axes.length - 1]];
     const body = make("tbody", "", null, line("negative emotion a", panel.anchors.a, last[0], score[0]), line("relation t", panel.anchors.t, last[1], score[1]));

@@ -36,7 +36,7 @@
   }
 
   function claim([key, value, quote, reason, places], index) {
-    const item = make("li", "", null, make("b", value > 0 ? "good" : "bad", level(key, value)), " ", reason || "no reason given");
+    const item = make("li", "", null, make("b", "level " + (value > 0 ? "good" : "bad"), level(key, value)), " ", reason || "no reason given");
     const here = places.some(([kind, at]) => kind === "reply" && at === index);
     if (quote && !here) {
       const [kind, at] = places[0] || [];
@@ -141,32 +141,35 @@
     return [svg, (turn) => bars.forEach((bar, i) => bar.classList.toggle("now", i === turn - 1))];
   }
 
+  /** Both planes of some paths in one drawing, a slider over the turns, and a function that shows a turn in all of them. */
+  function drawing(paths, most, turn, label) {
+    const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
+    const planes = [plane(paths, 0, 1), plane(paths, 2, SIDE + 18)];
+    svg.append(...planes.map(([group]) => group));
+    const slider = Object.assign(make("input"), { type: "range", min: 0, max: most, value: turn, ariaLabel: label });
+    return [svg, slider, (turn, words, title) => {
+      for (const [, show] of planes) show(turn);
+      slider.setAttribute("aria-valuetext", words);
+      svg.setAttribute("aria-label", title + words);
+    }];
+  }
+
   /** The strip above the dialogue: both planes and the energies up to the current reply. */
   function journey(dialogue, conversation, row) {
     const at = positions(dialogue);
-    const paths = [{ at, model: row.model }];
     const stops = [...conversation.querySelectorAll("[data-turn]")];
-    const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
-    const [first, showFirst] = plane(paths, 0, 1);
-    const [second, showSecond] = plane(paths, 2, SIDE + 18);
-    svg.append(first, second);
+    const [svg, slider, showPaths] = drawing([{ at, model: row.model }], dialogue.windows.length, 0, "Position in the dialogue, in replies");
     const words = make("p", "journey-words");
-    const slider = make("input");
-    Object.assign(slider, { type: "range", min: 0, max: dialogue.windows.length, value: 0 });
-    slider.setAttribute("aria-label", "Position in the dialogue, in replies");
     let moved = 0;
     const [bars, showBars] = energies(dialogue, (turn) => go(turn));
     function show(turn) {
-      showFirst(turn);
-      showSecond(turn);
       showBars(turn);
       slider.value = turn;
       const [c, a, p] = at[turn];
       const window = turn ? dialogue.windows[turn - 1] : null;
       const total = window && window.numbers[2] !== null ? ", energy " + signed(window.numbers[2], 1) + " of " + number(dialogue.lacking) : "";
       words.textContent = (turn ? "After reply " + turn + " of " + dialogue.windows.length : "At the start") + ": C " + signed(c) + ", A " + signed(a) + ", P " + signed(p) + total;
-      slider.setAttribute("aria-valuetext", words.textContent);
-      svg.setAttribute("aria-label", "The path so far in the planes of C and A, and of P and A. " + words.textContent);
+      showPaths(turn, words.textContent, "The path so far in the planes of C and A, and of P and A. ");
     }
     function go(turn) {
       show(turn);
@@ -196,24 +199,17 @@
   function journeys(both) {
     const paths = both.map(([row, dialogue]) => ({ at: positions(dialogue.panel), model: row.model, name: row.modelName.slice(row.modelName.lastIndexOf("/") + 1) }));
     const most = Math.max(...paths.map(({ at }) => at.length)) - 1;
-    const svg = draw("svg", { class: "course planes", viewBox: "0 0 " + (2 * SIDE + 20) + " " + (SIDE + 22), role: "img" });
-    const planes = [plane(paths, 0, 1), plane(paths, 2, SIDE + 18)];
-    svg.append(...planes.map(([group]) => group));
+    const [svg, slider, showPaths] = drawing(paths, most, most, "Replies of both dialogues");
     const words = make("div", "journey-words");
-    const slider = make("input");
-    Object.assign(slider, { type: "range", min: 0, max: most, value: most });
-    slider.setAttribute("aria-label", "Replies of both dialogues");
     function show() {
       const turn = Number(slider.value);
-      for (const [, draws] of planes) draws(turn);
       const lines = paths.map(({ at, model, name }) => {
         const [c, a, p] = at[Math.min(turn, at.length - 1)];
         const ended = turn > at.length - 1 ? " (ended after reply " + (at.length - 1) + ")" : "";
         return make("p", "m" + model, null, heartloop.swatch(model), name + ": C " + signed(c) + ", A " + signed(a) + ", P " + signed(p) + ended);
       });
       words.replaceChildren(make("p", "", turn ? "After reply " + turn : "At the start"), ...lines);
-      slider.setAttribute("aria-valuetext", words.textContent);
-      svg.setAttribute("aria-label", "The paths of both dialogues in the planes of C and A, and of P and A. " + words.textContent);
+      showPaths(turn, words.textContent, "The paths of both dialogues in the planes of C and A, and of P and A. ");
     }
     slider.addEventListener("input", show);
     show();
