@@ -32,7 +32,7 @@ SCHEMA: dict[str, Any] = {"title": "Answer", "type": "object", "properties": {"a
 async def served(*faults: str, **options: Any) -> AsyncIterator[tuple[FaultyServer, EndpointChat]]:
     """A server with faults, and a client of it whose pauses take a thousandth of their time."""
     of_client: dict[str, Any] = {name: options.pop(name) for name in ("timeout", "retries", "api_key") if name in options}
-    shared = Connections(options.pop("connections", 64), factor=0.001)
+    shared = Connections(options.pop("connections", 64), factor=options.pop("factor", 0.001))
     async with FaultyServer(*faults, **options) as server, shared:
         settings: dict[str, Any] = {"api_key": KEY, "timeout": 20.0, "connections": shared, **of_client}
         yield server, EndpointChat("lab/small", model="small-1", base_url=server.base_url, **settings)
@@ -185,7 +185,7 @@ async def test_an_account_that_answers_no_more_calls_stops_as_a_limit_does(fault
 @pytest.mark.parametrize("fault", ["rate_limit", "rate_limit_bare", "rate_limit_odd", "error_503", "error_in_200"])
 async def test_a_limit_costs_no_try_and_one_that_is_never_lifted_stops_all_calls(fault: str) -> None:
     """Pauses and patience take a thousandth: the gate gives up after 0.6 s, or at once where it has to wait a second (1,000)."""
-    async with served(f"{fault}:3", retries=0, retry_after="0.1") as (server, model):
+    async with served(f"{fault}:3", retries=0, retry_after="0.1", factor=0.02) as (server, model):
         assert (await model.complete(HELLO)).text
         assert (len(server.requests), model.retried.total()) == (4, 3)
     async with served(fault, retries=0) as (server, model):
