@@ -76,6 +76,17 @@ def test_harm_limits_the_worth_whatever_the_model_gives(reply: str, given: dict[
     assert worth(reply, -2.0, CONTEXT, **given) == -1.0
 
 
+def test_words_handed_back_are_not_the_replys_own() -> None:
+    """Runs of five words go; pieces of three and four stay, but eight words of which 60 % are the person's repeat them."""
+    echo = reader(worth_sage=0.9).read("I keep the phone on the windowsill.", CONTEXT)
+    assert (echo.unread, echo.worth["sage"]) == ("copy", 0.0)
+    quoting = "You said: my sister has not rung since the funeral. How was that?"
+    assert embedded_reader().read(quoting, CONTEXT).worth == embedded_reader().read("You said: . How was that?", CONTEXT).worth
+    pieces = "My sister has not, keep the phone on."
+    assert reader(worth_sage=0.9).read(pieces, CONTEXT).floor == "repetition"
+    assert reader(worth_sage=0.9).read("Not rung since the funeral. And before?", CONTEXT).floor == ""
+
+
 def test_what_was_said_before_is_a_repetition_also_with_other_words_added() -> None:
     same = "The phone lies on the windowsill between the plants and does not ring."
     added = [f"I believe you. Take all the time you need for it. {words}." for words in ("plants, phone", "windowsill")]
