@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -157,6 +158,10 @@ def _message(text: str, layout: FeatureLayout) -> tuple[NDArray[Any], NDArray[An
     return buckets, values * np.float32(layout.message_weight)
 
 
+def _in_a_row(words: Sequence[str], count: int) -> Iterator[tuple[str, ...]]:
+    return zip(*(words[n:] for n in range(count)), strict=False)
+
+
 def own_words(reply: str, messages: tuple[str, ...]) -> str:
     """A reply without what it hands back: runs of five words or more that occur in one of the person's messages.
 
@@ -165,7 +170,7 @@ def own_words(reply: str, messages: tuple[str, ...]) -> str:
     """
     words = list(_TOKEN.finditer(reply))
     theirs = frozenset[tuple[str, ...]]().union(*map(_handed_back, messages))
-    runs = zip(*([word[0].lower() for word in words[n:]] for n in range(_HANDED_BACK)), strict=False)
+    runs = _in_a_row([word[0].lower() for word in words], _HANDED_BACK)
     copied = {n + i for n, run in enumerate(runs) if run in theirs for i in range(_HANDED_BACK)}
     if not copied:
         return reply
@@ -179,8 +184,7 @@ def own_words(reply: str, messages: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=5_000)
 def _handed_back(message: str) -> frozenset[tuple[str, ...]]:
-    words = _TOKEN.findall(message.lower())
-    return frozenset(zip(*(words[n:] for n in range(_HANDED_BACK)), strict=False))
+    return frozenset(_in_a_row(_TOKEN.findall(message.lower()), _HANDED_BACK))
 
 
 def features_of(reply: str, context: Context, layout: FeatureLayout = DEFAULT_LAYOUT) -> ReplyFeatures:
@@ -210,13 +214,12 @@ def _content_of(texts: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=5_000)
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
-    tokens = tokens_of(text)
-    return frozenset(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
+    return frozenset(_in_a_row(tokens_of(text), _RUN))
 
 
 def _copied(tokens: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:
     """Words in the longest run that stands in one of the texts, and the share of words in runs of three or more."""
-    grams = list(zip(*(tokens[n:] for n in range(_RUN)), strict=False))
+    grams = list(_in_a_row(tokens, _RUN))
     theirs = frozenset(grams).intersection(frozenset().union(*map(_runs, texts)))
     if not theirs:
         return 0, 0.0
