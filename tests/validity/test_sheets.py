@@ -17,8 +17,9 @@ from heartloop.environments.importing import RawDialogue, RawTurn
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import load_attribute
 from heartloop.environments.suites import Material
-from heartloop.validity.raters import RATERS, changes
+from heartloop.validity.raters import RATERS
 from heartloop.validity.sheets import agreement_of, export_sheets, read_sheets
+from heartloop.validity.suites import changes
 from tests.authoring.scribe import Scribe, good, run_with
 from tests.commands import heartloop
 

@@ -32,7 +32,7 @@ from heartloop.environments.report import evidence_in_words, reply_in_words, unr
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
 from heartloop.evaluation.runner import completed, play_run
-from heartloop.evaluation.scores import points_of
+from heartloop.evaluation.scores import SILENT, points_of
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import check_new
 from heartloop.models.baselines import baseline_group
@@ -348,7 +348,7 @@ def recorded_dialogues(environment: str, scenario: str) -> list[Transcript]:
 
 def better_than(mine: Transcript, others: Sequence[Transcript], scale: Scale) -> Transcript | None:
     """The dialogue with the highest score, if that is clearly above the human's; never one of silence."""
-    shown = (one for one in others if one.turns and one.model != "heartloop/silent")
+    shown = (one for one in others if one.turns and one.model != SILENT)
     scored = [(points, one) for one in shown if (points := points_of(one)) is not None]
     points, best = max(scored, key=lambda row: row[0], default=(0.0, None))
     own = points_of(mine)

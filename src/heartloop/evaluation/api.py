@@ -79,8 +79,7 @@ class Run:
         A model needs no name if it is the only one of its run, or the only one in both. `min_difference` is the smallest
         difference that matters, in points.
         """
-        if other is not None:
-            _require_run(other)
+        _require("other", other, other is None or isinstance(other, Run), _A_RUN)
         try:
             a, b = choose_sides(self._stored, other._stored if other is not None else None, model_a, model_b)
         except UseError as error:
@@ -89,7 +88,7 @@ class Run:
 
     def agreement(self, other: Run) -> Agreement:
         """How well the judge of `other`, a run that was rejudged, agrees with the judge of this one; `print` shows it."""
-        _require_run(other)
+        _require("other", other, isinstance(other, Run), _A_RUN)
         return agreement(self.transcripts, other.transcripts)
 
     def __repr__(self) -> str:
@@ -227,9 +226,7 @@ def _warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _require_run(other: object) -> None:
-    if not isinstance(other, Run):
-        raise UseError(f"other is {other!r}; expected a Run, as heartloop.load_run(path) returns it")
+_A_RUN = "a Run, as heartloop.load_run(path) returns it"
 
 
 def _require(name: str, given: object, fits: bool, expected: str) -> None:

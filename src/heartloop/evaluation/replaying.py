@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,13 @@ class RunReplay:
         replay = stored_requests(self.spec, scenario, played, options, rejudged=self._rejudged, policy_prompt=own)
         return completed(replay)
 
+    @cached_property
+    def _imported(self) -> Sequence[Any]:
+        return scenarios_of(self._run, self._transcripts)
+
     def _scenario(self, place: int, id: str) -> Any:
         if self._set is None and (self._run / RAW).is_file():
-            return scenarios_of(self._run, self._transcripts)[place]
+            return self._imported[place]
         if id not in self._scenarios:
             name = self._set or self._settings["scenario_set"]
             self._scenarios[id] = find_scenario(id, name, environment=self.spec.name)[1]

@@ -255,6 +255,7 @@ def group_letter(number: int) -> str:
 
 IMPORTED = "imported: "  # before the source's name as the scenario set of an imported run
 FAILURE_CASES = frozenset({"heartloop/garbage"})
+SILENT = "heartloop/silent"
 ALLOWED_UNSCORED = 0.05  # maximum share of unscored dialogues; larger shares are marked in every table
 ALLOWED_FAILED = 0.5  # maximum share of a model's replies that failed; with more, the command that played it has exit code 1
 _NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the common set from which a note is added

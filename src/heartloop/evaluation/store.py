@@ -252,11 +252,13 @@ def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
     Shards and copies of a run hold none and stay one model. A failure case keeps its name, by which it is known.
     """
     played: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
-    for run in runs:
+    for run in runs if len(runs) > 1 else ():
         for one in latest(run.transcripts):
             content = (one.score, *(turn.reply for turn in one.turns))
             played.setdefault((one.model, *pairing_key(one)), set()).add(content)
     versions = {str(model) for (model, *_), contents in played.items() if len(contents) > 1} - FAILURE_CASES
+    if not versions:
+        return list(runs)
     paths = [run.path.resolve() for run in runs]
     distinct = len({path.name for path in paths}) == len(set(paths))
     return [_renamed(run, versions, path.name if distinct else str(run.path)) for run, path in zip(runs, paths, strict=True)]

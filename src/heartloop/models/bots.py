@@ -19,8 +19,9 @@ from heartloop.core.chat import Reply, Schema, dialogue_id, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, writable
 from heartloop.core.errors import BotError, EndpointStopped, InputError, MalformedReply, ModelError, RefusedByServer, UseError
 from heartloop.core.system import readable
+from heartloop.core.text import amount
 from heartloop.models.client import CONNECTIONS, RETRIES, SECRET_FIELD, TIMEOUT, Connections, EndpointChat, checked_address
-from heartloop.models.formats import Habits, Trouble, read_refusal
+from heartloop.models.formats import Habits, Trouble
 
 _RETRIES = 2  # at most: a bot that holds the dialogue may get a message twice
 _LISTS = ("messages", "dialogue")
@@ -85,7 +86,7 @@ class HttpBot(EndpointChat):
             connections=connections, headers=headers,
             secrets=[value for name, value in self._variables.items() if name in in_headers or SECRET_FIELD.search(name)],
         )  # fmt: skip
-        self._url_variable, self._read_refusal = f"url in {path}", _refusal
+        self._url_variable = f"url in {path}"
 
     async def _understood(
         self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
@@ -120,8 +121,12 @@ class HttpBot(EndpointChat):
         text = self._key.scrub(writable(text), shortest=12)
         return Reply(text, usage=estimate_usage(messages, text))
 
+    def _read_refusal(self, status: int, data: bytes, *, wait: float | None = None) -> Trouble:
+        trouble = super()._read_refusal(status, data, wait=wait)
+        return Trouble(BotError, trouble.text, status) if status >= 500 else trouble
+
     def error_of(self, trouble: Trouble, tries: int, wanted: str = "answer") -> EndpointStopped | ModelError:
-        where, count = f"{self.name} at {self.address}", f"{tries} {'try' if tries == 1 else 'tries'}"
+        where, count = f"{self.name} at {self.address}", amount(tries, "try", "tries")
         if trouble.kind is EndpointStopped:
             return EndpointStopped(f"{where} answered {trouble.text}; correct the headers in the file, then rerun", self.name)
         if trouble.kind is RefusedByServer:
@@ -130,11 +135,6 @@ class HttpBot(EndpointChat):
             todo = "correct its server, or answer in the file"
             return BotError(f"{where} returned no reply in {count}; the last error: {trouble.text}; {todo}")
         return super().error_of(trouble, tries, wanted)
-
-
-def _refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:
-    trouble = read_refusal(status, data, wait=wait)
-    return Trouble(BotError, trouble.text, status) if status >= 500 else trouble
 
 
 def _read(path: Path, text: str) -> BotFile:

@@ -34,6 +34,7 @@ from heartloop.core.errors import (
     UseError,
 )
 from heartloop.core.system import packaged_table
+from heartloop.core.text import amount
 from heartloop.models.formats import (
     MARKED,
     Embedded,
@@ -253,7 +254,6 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             secrets += [unquote(password), password]
         self._key = _Key(api_key or "", *secrets, proxy=proxy)
         self._key.headers |= headers or {}
-        self._read_refusal = read_refusal
         self.lacks_key = needs_key and not api_key and not is_loopback(base_url)
         self._timeout = timeout
         self.retries = retries
@@ -378,6 +378,9 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         read = partial(read_embeddings, texts=texts)
         return (await self._tried(partial(self._attempt, self._embeddings_url, body, read, self._timeout), "embedding"))[0]
 
+    def _read_refusal(self, status: int, data: bytes, *, wait: float | None = None) -> Trouble:
+        return read_refusal(status, data, wait=wait)
+
     async def _attempt(
         self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
         connect: float | None = None,
@@ -451,7 +454,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
                 **dict.fromkeys(range(300, 400), f"set {url} to the address it redirects to"),
             }.get(trouble.status, "check the model's name, its sampling settings and its --request fields")
             return trouble.kind(f"{where} answered {trouble.text}; {advice}")
-        count = f"{tries} {'try' if tries == 1 else 'tries'}"
+        count = amount(tries, "try", "tries")
         if trouble.kind is MalformedReply:
             return MalformedReply(
                 f"{where} returned no {wanted} in {count}; the last response was {trouble.text}; "

@@ -27,6 +27,7 @@ from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_n
 from heartloop.evaluation.scores import (
     ALLOWED_UNSCORED,
     FAILURE_CASES,
+    SILENT,
     ModelScore,
     ScoreCard,
     common_keys,
@@ -167,7 +168,6 @@ def _card(
     )
 
 
-SILENT = "heartloop/silent"
 _SHOWN = 280
 """Characters of a message on the first page; the whole is in the dialogue."""
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}

@@ -31,10 +31,9 @@ def _grids(material: Material, model: str) -> dict[str, pandas.DataFrame]:
     return {user: table[user].unstack("repeat").dropna() for user in table}
 
 
-def _rows(material: Material, chooser: str, scorer: str) -> Iterator[tuple[Row, int]]:
+def _rows(by_model: Mapping[str, Mapping[str, Any]], chooser: str, scorer: str) -> Iterator[tuple[Row, int]]:
     """A row for each model that both scored, with the number of its repeats."""
-    for place, model in enumerate(material.models):
-        grids = _grids(material, model)
+    for place, (model, grids) in enumerate(by_model.items()):
         if chooser not in grids or scorer not in grids or grids[chooser].empty:
             continue
         chosen, scored = grids[chooser], grids[scorer]
@@ -49,9 +48,10 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
     record: dict[str, Any] = {}
     page: list[Block] = []
     summary: list[Row] = []
+    by_model = {model: _grids(material, model) for model in material.models}
     for chooser in material.users:
         for scorer in material.users:
-            found = list(_rows(material, chooser, scorer))
+            found = list(_rows(by_model, chooser, scorer))
             title = f"Chosen by {chooser}, scored by {scorer}"
             rows = [row for row, _ in found]
             page.append(Table(title, columns, tuple(rows), help=_HELP))

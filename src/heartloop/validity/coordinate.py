@@ -134,10 +134,8 @@ def _result(material: Material, answers: Mapping[str, Answers]) -> Result:
         placed: dict[str, dict[str, Any]] = {}
         models = _profiled(material, given)
         answered = [given[key] for repeat in range(REPEATS) if (key := f"place|{len(models)}|{repeat}") in given]
-        for model in material.models:
-            number = models.index(model) + 1 if model in models else 0
-            places = [one[f"assistant_{number}"] for one in answered if number]
-            if places:
+        for number, model in enumerate(models, start=1):
+            if places := [one[f"assistant_{number}"] for one in answered]:
                 xs, ys = ([one[axis] for one in places] for axis in ("x", "y"))
                 spread = float(max(max(xs) - min(xs), max(ys) - min(ys)))
                 placed[model] = {"x": fmean(xs), "y": fmean(ys), "n": len(places), "spread": spread}

@@ -20,7 +20,17 @@ from heartloop.core.text import amount
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Answers, Material, Question, Result
 from heartloop.scoring.statistics import estimate, paired_difference
-from heartloop.validity.suites import dialogue_key, means, needs_judge, only_means, question, recorded, run_suite, thoughts_of
+from heartloop.validity.suites import (
+    changes,
+    dialogue_key,
+    means,
+    needs_judge,
+    only_means,
+    question,
+    recorded,
+    run_suite,
+    thoughts_of,
+)
 
 MESSAGES = 50
 """Messages of each user of which expression is asked; ours."""
@@ -50,11 +60,10 @@ def judged_replies(material: Material) -> dict[str, list[Judged]]:
     """The replies that each user judged, by user; several dialogues with the same context count as one each."""
     found: dict[str, list[Judged]] = {}
     for dialogue in material.dialogues:
-        course, messages = material.spec.scale.course(dialogue), [dialogue.opening]
-        judged = [turn for turn in dialogue.turns if turn.state is not None]
-        for turn, before, after in zip(judged, course, course[1:], strict=False):
+        messages = [dialogue.opening]
+        for turn, change in changes(material.spec, dialogue):
             context = (dialogue.model, dialogue.scenario, dialogue.repeat, *messages, turn.reply)
-            found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, after - before))
+            found.setdefault(dialogue.user, []).append(Judged(context, dialogue.scenario, change))
             messages += [turn.reply, turn.message]
     return found
 

@@ -19,16 +19,14 @@ from typing import Any
 import numpy as np
 
 from heartloop.core.blocks import Column, Estimate, Row, Table
-from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount
-from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, Result
 from heartloop.scoring.agreement import spearman
 from heartloop.scoring.statistics import estimate
 from heartloop.validity.capabilities import CAPABILITIES
 from heartloop.validity.rankings import rank_p
-from heartloop.validity.suites import has_column, only_means, recorded, rows_of, run_suite
+from heartloop.validity.suites import changes, has_column, only_means, recorded, rows_of, run_suite
 
 PUBLISHED: Mapping[str, float] = {
     "consistency": 82.65, "majority": 95.0, "agreement": 75.8, "reasonable": 88.35, "agreement on reasonable": 79.75,
@@ -42,12 +40,6 @@ _COMPARED = "CSV or JSON lines with scenario, first, second (models), capability
 
 Reply = tuple[str, str, int, int]
 """Model, scenario, repeat and turn."""
-
-
-def changes(spec: EnvironmentSpec, dialogue: Transcript) -> list[tuple[Turn, float]]:
-    """The judged replies of a dialogue, each with the change of its points."""
-    judged, course = [turn for turn in dialogue.turns if turn.state is not None], spec.scale.course(dialogue)
-    return [(turn, after - before) for turn, before, after in zip(judged, course, course[1:], strict=False)]
 
 
 def with_people(own: float, ratings: Sequence[float]) -> tuple[float, float | None, float | None]:

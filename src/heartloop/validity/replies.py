@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import pairwise, starmap
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from heartloop.core.blocks import Block, Chart, Column, Estimate, Point, Row, Series, Table, Text
@@ -20,7 +20,17 @@ from heartloop.environments.grading import JudgedReply, ReplyJudging
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Answers, Material, Question, Result, RunSuite
 from heartloop.scoring.statistics import estimate, pearson_if_known
-from heartloop.validity.suites import dialogue_key, fingerprint_of, needs_judge, only_means, recorded, said, titled, verdict_of
+from heartloop.validity.suites import (
+    changes,
+    dialogue_key,
+    fingerprint_of,
+    needs_judge,
+    only_means,
+    recorded,
+    said,
+    titled,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -43,15 +53,14 @@ def replies_of(material: Material) -> Iterator[_Reply]:
         who, scenario = dialogue.facts.get("person", "somebody"), material.scenarios.get(dialogue.scenario)
         known = dialogue.facts.get("title", "") if scenario is None else material.spec.scenarios.text(scenario)
         thoughts = {call.turn: call.thinking for call in dialogue.calls if call.role == "policy"}
-        steps = [after - before for before, after in pairwise(material.spec.scale.course(dialogue))]
-        changes = dict(zip((turn.index for turn in dialogue.turns if turn.state is not None), steps, strict=False))
+        felt = {turn.index: change for turn, change in changes(material.spec, dialogue)}
         spoken: list[tuple[str, str]] = []
         message = dialogue.opening
         for turn in dialogue.turns:
             before = f"\n\nThe dialogue before:\n{dialogue_text(spoken)}" if spoken else ""
             judged = JudgedReply(who, known + before, message or _NO_MESSAGE, thoughts.get(turn.index, ""), said(turn))
             key, number = f"{dialogue_key(dialogue)}|{turn.index}", turn.index
-            yield _Reply(key, judged, dialogue.model, dialogue.scenario, number + 1, changes.get(number))
+            yield _Reply(key, judged, dialogue.model, dialogue.scenario, number + 1, felt.get(number))
             spoken += [*([("PERSON", message)] if message else []), ("SUPPORTER", judged.response)]
             message = turn.message
 

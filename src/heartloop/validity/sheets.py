@@ -30,8 +30,8 @@ from heartloop.evaluation.store import RAW, check_new, scenarios_of
 from heartloop.integrations.export import finished_run
 from heartloop.scoring.agreement import kappa, nominal_alpha
 from heartloop.scoring.statistics import share_interval
-from heartloop.validity.raters import changes, with_people
-from heartloop.validity.suites import material_of, rows_of, spoken
+from heartloop.validity.raters import with_people
+from heartloop.validity.suites import changes, material_of, rows_of, spoken
 
 KEY = "key.json"
 

@@ -165,6 +165,12 @@ def rows_of(path: Path, required: Sequence[str], expected: str) -> Iterator[tupl
         yield f"{path}, line {number}", cells
 
 
+def changes(spec: EnvironmentSpec, dialogue: Transcript) -> list[tuple[Turn, float]]:
+    """The judged replies of a dialogue, each with the change of its points."""
+    judged, course = [turn for turn in dialogue.turns if turn.state is not None], spec.scale.course(dialogue)
+    return [(turn, after - before) for turn, before, after in zip(judged, course, course[1:], strict=False)]
+
+
 def has_column(path: Path, column: str) -> bool:
     """Whether the first row of a file has a column; labels of several kinds are given by one option."""
     return path.is_file() and any(column in row for _, row in islice(rows_of(path, (), "rows"), 1))
