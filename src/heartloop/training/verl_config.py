@@ -7,7 +7,7 @@ import math
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import resources
 from itertools import chain, islice
@@ -21,6 +21,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import replacing
 from heartloop.environments.records import yaml_value
 from heartloop.environments.registry import owner_of, parted, stratified
+from heartloop.environments.writing import dealt
 from heartloop.models.client import RETRIES, TIMEOUT
 from heartloop.training.recipe import Recipe
 
@@ -103,11 +104,7 @@ def stratified_order(scenarios: Sequence[Any], recipe: Recipe) -> list[Any]:
     for scenario in scenarios:
         groups.setdefault(recipe.environment.training.group(scenario), []).append(scenario)
 
-    def dealt(group: Sequence[Any]) -> Iterator[Any]:
-        while True:
-            yield from draw.sample(group, len(group))
-
-    in_turn = chain.from_iterable(zip(*map(dealt, groups.values()), strict=False))
+    in_turn = chain.from_iterable(zip(*(dealt(draw, group) for group in groups.values()), strict=False))
     return list(islice(in_turn, recipe.batch.steps * recipe.batch.scenarios))
 
 

@@ -183,14 +183,15 @@ class EmpaLLMUser:
         )
 
     async def rate(self, view: EmpaView, log: CallLog) -> Sequence[float]:
-        sheet = sheet_of(load_prompt(__package__, "sheet"), view.scenario)
+        sheet = sheet_of(self._prompts["sheet"], view.scenario)
 
         def check(form: _Deficit) -> str | None:
             if sorted(rating.indicator for rating in form.ratings) != sorted(DEFICIT_POINTS):
                 return f"expected each of {', '.join(DEFICIT_POINTS)} once"
-            for name, level, quote, reason in ((one.indicator, one.level, one.quote, one.reason) for one in form.ratings):
-                if level and not (stands_in(quote, [sheet]) and reason.strip()):
-                    return f"{name} is {level}; it needs a reason, and exact words of the sheet as its quote, not {quote!r}"
+            for one in form.ratings:
+                if one.level and not (stands_in(one.quote, [sheet]) and one.reason.strip()):
+                    needs = f"it needs a reason, and exact words of the sheet as its quote, not {one.quote!r}"
+                    return f"{one.indicator} is {one.level}; {needs}"
             return None if any(form.levels.values()) else "every level is 0; a person who lacks nothing is no case"
 
         form = await ask(

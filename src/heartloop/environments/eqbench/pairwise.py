@@ -107,7 +107,7 @@ def matches_of(comparisons: Iterable[Comparison]) -> list[tuple[str, str, float]
     return [(pair.first, pair.second, m if totals[pair][0] >= totals[pair][1] else 1.0 - m) for pair, m in margins.items()]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)  # placing one model takes up to 21
 def rated(comparisons: tuple[Comparison, ...]) -> Mapping[str, Rating]:
     rough = trueskill(matches_of(comparisons), most_wins=WINS, start=START, noise=NOISE)
     rank = {name: number for number, name in enumerate(sorted(rough, key=lambda name: rough[name].mean))}

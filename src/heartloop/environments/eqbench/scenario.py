@@ -43,7 +43,7 @@ class Rubric(NamedTuple):
 
     @property
     def output_format(self) -> str:
-        shown = json.dumps({"chain_of_thought_reasoning": self.reasoning_hint, **dict.fromkeys(self.criteria, 0)}, indent=2)
+        shown = json.dumps({REASONING: self.reasoning_hint, **dict.fromkeys(self.criteria, 0)}, indent=2)
         return shown.replace(": 0", ": 0-20")
 
 

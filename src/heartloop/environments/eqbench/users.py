@@ -27,7 +27,7 @@ from heartloop.core.schemas import Sent
 from heartloop.environments.base import EmbeddedPlayer
 from heartloop.environments.episode import CallLog
 from heartloop.environments.eqbench.environment import HIGHEST_MARK, EQBenchView, marks_in_words
-from heartloop.environments.eqbench.scenario import EQBenchScenario
+from heartloop.environments.eqbench.scenario import REASONING, EQBenchScenario
 from heartloop.environments.grading import REASKS, JudgeModel
 from heartloop.environments.reading import WEIGHTS
 from heartloop.reader.aspects import ASPECTS, HARMFUL_ASPECTS
@@ -58,7 +58,7 @@ class EQBenchLLMUser(JudgeModel):
             on_reply=log.recorder("rubric", len(view.answers) - (view.debrief is None), "judge"),
         )
         fields = answer.model_dump()
-        return {name: fields[name] for name in rubric.criteria}, str(fields["chain_of_thought_reasoning"]).strip()
+        return {name: fields[name] for name in rubric.criteria}, str(fields[REASONING]).strip()
 
 
 def rubric_prompt(view: EQBenchView) -> str:
@@ -70,7 +70,7 @@ def rubric_prompt(view: EQBenchView) -> str:
 @lru_cache(maxsize=16)
 def _form_of(criteria: tuple[str, ...]) -> type[BaseModel]:
     reasoning = Annotated[str, Sent(maxLength=LONGEST_REASONING)]
-    fields: dict[str, Any] = {"chain_of_thought_reasoning": (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
+    fields: dict[str, Any] = {REASONING: (reasoning, ...), **dict.fromkeys(criteria, (_Mark, ...))}
     return create_model("Marks", __config__=ConfigDict(extra="forbid"), **fields)
 
 
