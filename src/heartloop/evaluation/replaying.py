@@ -11,18 +11,19 @@ from heartloop.core.dialogue import Transcript
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import find_scenario, load_environment
 from heartloop.environments.requests import Replayed, stored_requests
+from heartloop.evaluation.digests import Dialogue
 from heartloop.evaluation.runner import completed
 from heartloop.evaluation.store import RAW, played_settings, saved_settings, scenarios_of
 
 
 class RunReplay:
-    """Replays dialogues of one run. `transcripts` has every line of it; `scenarios` replaces the set that it names."""
+    """Replays dialogues of one run. `dialogues` has every line of it; `scenarios` replaces the set that it names."""
 
-    def __init__(self, run: Path, transcripts: Sequence[Transcript], scenarios: str | None = None) -> None:
+    def __init__(self, run: Path, dialogues: Sequence[Dialogue], scenarios: str | None = None) -> None:
         settings = saved_settings(run)
         self._rejudged = "rejudged" in settings
         self._settings = settings if self._rejudged else played_settings(run).model_dump()
-        self._run, self._transcripts, self._set = run, transcripts, scenarios
+        self._run, self._dialogues, self._set = run, dialogues, scenarios
         self.spec = load_environment(self._settings["environment"])
         self._scenarios: dict[str, Any] = {}
 
@@ -35,7 +36,7 @@ class RunReplay:
 
     @cached_property
     def _imported(self) -> Sequence[Any]:
-        return scenarios_of(self._run, self._transcripts)
+        return scenarios_of(self._run, self._dialogues)
 
     def _scenario(self, place: int, id: str) -> Any:
         if self._set is None and (self._run / RAW).is_file():
