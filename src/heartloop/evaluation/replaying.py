@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ class RunReplay:
         self._settings = settings if self._rejudged else played_settings(run).model_dump()
         self._run, self._dialogues, self._set = run, dialogues, scenarios
         self.spec = load_environment(self._settings["environment"])
-        self._scenarios: dict[str, Any] = {}
 
     def requests(self, place: int, played: Transcript) -> Replayed:
         """The requests of the dialogue in this place, whose calls need their answers."""
@@ -38,10 +37,13 @@ class RunReplay:
     def _imported(self) -> Sequence[Any]:
         return scenarios_of(self._run, self._dialogues)
 
+    @cached_property
+    def _scenarios(self) -> Mapping[str, Any]:
+        return {one.id: one for one in self.spec.scenarios.load(self._set or self._settings["scenario_set"])}
+
     def _scenario(self, place: int, id: str) -> Any:
         if self._set is None and (self._run / RAW).is_file():
             return self._imported[place]
-        if id not in self._scenarios:
-            name = self._set or self._settings["scenario_set"]
-            self._scenarios[id] = find_scenario(id, name, environment=self.spec.name)[1]
+        if id not in self._scenarios:  # which raises, with names near to it
+            find_scenario(id, self._set or self._settings["scenario_set"], environment=self.spec.name)
         return self._scenarios[id]
