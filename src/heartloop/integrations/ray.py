@@ -25,11 +25,12 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from heartloop.core.chat import ChatModel, Reply
-from heartloop.core.dialogue import Transcript, Usage, write_line
+from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
-from heartloop.core.system import install_command
+from heartloop.core.system import install_command, reported
 from heartloop.evaluation.runner import Play, RunPlan, paid_usage
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import RunDirectory
@@ -58,6 +59,8 @@ class RayPool:
         if importlib.util.find_spec("ray") is None:
             raise UseError(f"--ray needs ray; install it with: {install_command('ray')}")
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # read when ray is imported
+        if address == HERE:
+            os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default, which prints a sentence where it is not set
         import ray
 
         if ray.is_initialized():
@@ -107,8 +110,8 @@ class _Dialogue(NamedTuple):
 class _Member:
     """What the driver knows of a worker. Calls, permits and claims are those that are open, by the worker's numbers."""
 
-    def __init__(self, number: int, actor: Any) -> None:
-        self.number, self.actor = number, actor
+    def __init__(self, file: Path, actor: Any) -> None:
+        self.file, self.actor = file, actor
         self.ready = False
         self.playing: dict[int, _Dialogue] = {}
         self.outbox = _Outbox()
@@ -143,6 +146,9 @@ class _Driver:
 
         self._plan, self._directory = plan, directory
         self._models = plan.models
+        self._marker = directory.path.resolve() / ".playing"
+        self._token = uuid4().hex
+        self._marker.write_text(self._token, encoding="ascii")
         self._packed = ray.put(_packed(plan))
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
         workers = max(1, min(most, int(ray.cluster_resources().get("CPU", 1))))
@@ -169,6 +175,7 @@ class _Driver:
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        self._marker.unlink(missing_ok=True)
 
     def _assign(self) -> None:
         while self._waiting:
@@ -192,7 +199,7 @@ class _Driver:
         import ray
 
         while self._error is None:
-            member = _Member(next(self._names), self._actor.remote())
+            member = _Member(self._directory.worker_file(next(self._names)).resolve(), self._actor.remote())
             self._members.append(member)
             sending = asyncio.create_task(self._send(member))
             try:
@@ -214,7 +221,8 @@ class _Driver:
     async def _begin(self, member: _Member) -> None:
         import ray
 
-        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, str(Path.cwd())))
+        shared = _Shared(str(Path.cwd()), str(self._marker), self._token, str(member.file))
+        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, shared))
         while not (await asyncio.wait([placed], timeout=PLACING))[0]:
             if not any(one.ready for one in self._members):
                 self._stop(BudgetSpent(f"the cluster gave no worker within {PLACING:g} s; rerun the same command to resume"))
@@ -247,8 +255,12 @@ class _Driver:
                 self._models.meter.charge(reservation.model, reservation.role, size)
         for number in [*member.permits, *member.claims, *member.calls]:
             self._give_back(member, number)
+        written = {one.key: one for one in read_transcripts(member.file)} if member.file.is_file() else {}
         for dialogue in member.playing.values():
-            heapq.heappush(self._waiting, dialogue)
+            if dialogue.job.key in written:
+                self._finish(dialogue, written[dialogue.job.key], written=True)
+            else:
+                heapq.heappush(self._waiting, dialogue)
         self._assign()
 
     def _give_back(self, member: _Member, number: int) -> None:
@@ -260,25 +272,30 @@ class _Driver:
         elif number in member.calls:
             self._models.meter.settle(member.calls.pop(number)[0], None)
 
-    def on_finished(self, member: _Member, number: int, line: str, cached: Sequence[int], habits: _Habits) -> None:
+    def on_finished(self, member: _Member, number: int, line: str, written: bool, cached: Sequence[int], habits: _Habits) -> None:
         dialogue = member.playing.pop(number)
         transcript = Transcript.model_validate_json(line)
         if cached:
             calls = (call.model_copy(update={"cached": n in cached}) for n, call in enumerate(transcript.calls))
             transcript = transcript.model_copy(update={"calls": tuple(calls)})
-        for model, role, usage in paid_usage(transcript):
-            if is_scripted(model):  # of the others the worker tells each call
-                self._models.meter.record(model, role, usage)
         for name, (retried, dropped) in habits.items():
             model_here = self._models.opened[name]
             assert isinstance(model_here, EndpointChat)
             model_here.retried.update(retried)
             model_here.dropped.update(dropped)
-        if self._models.cache is not None:
+        self._finish(dialogue, transcript, written=written)
+        self._assign()
+
+    def _finish(self, dialogue: _Dialogue, transcript: Transcript, *, written: bool) -> None:
+        for model, role, usage in paid_usage(transcript):
+            if is_scripted(model):  # of the others the worker tells each call
+                self._models.meter.record(model, role, usage)
+        if written:
+            self._directory.written.add(transcript.key)
+        elif self._models.cache is not None:
             self._models.cache.write()  # before the transcript, so that every finished dialogue can be replayed
         if not dialogue.result.done():
             dialogue.result.set_result(transcript)
-        self._assign()
 
     def on_failed(self, member: _Member, number: int, error: Exception) -> None:
         dialogue = member.playing.pop(number)
@@ -350,6 +367,10 @@ class _Driver:
             member.claims[number] = claim
         return reply
 
+    async def answer_flush(self, member: _Member, number: int) -> None:
+        assert self._models.cache is not None
+        self._models.cache.write()
+
     def on_put(self, member: _Member, key: Key, model: str, role: str, reply: Reply) -> None:
         assert self._models.cache is not None
         self._models.cache.put(key, model, role, reply)
@@ -414,6 +435,15 @@ def _by_value(modules: Sequence[Any]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
+class _Shared(NamedTuple):
+    """Paths of the driver, which a worker may see too: its folder, a file with a token that shows it, and the transcripts."""
+
+    folder: str
+    marker: str
+    token: str
+    transcripts: str
+
+
 class _Worker:
     """The actor that plays dialogues; `on_...` are the messages of the driver."""
 
@@ -425,12 +455,16 @@ class _Worker:
         self._play: Callable[..., Awaitable[Transcript]]
         self._opened: Mapping[str, ChatModel]
         self._habits: dict[str, dict[str, Any]] = {}
+        self._file: Path | None = None
 
-    async def begin(self, packed: bytes, folder: str) -> None:
+    def begin(self, packed: bytes, shared: _Shared) -> None:
         gc.set_threshold(50_000, *gc.get_threshold()[1:])  # as in a run of one process
-        if os.path.isdir(folder):  # noqa: PTH112 - on this machine, or on a disk that all nodes share
-            os.chdir(folder)
-            sys.path.insert(0, folder)
+        if Path(shared.folder).is_dir():
+            os.chdir(shared.folder)
+            sys.path.insert(0, shared.folder)
+        with suppress(OSError):
+            if Path(shared.marker).read_text(encoding="ascii") == shared.token:
+                self._file = Path(shared.transcripts)
         made: dict[str, Any] = {}
 
         def proxy(name: str, *values: Any) -> Any:
@@ -443,6 +477,7 @@ class _Worker:
                 return proxy(*pid)
 
         self._play, self._opened = Unpickler(io.BytesIO(packed)).load()
+        self._cached = "cache" in made
 
     async def take(self) -> list[tuple[Any, ...]]:
         return await self._outbox.all()
@@ -469,7 +504,16 @@ class _Worker:
             with dialogue_scope(repeat, attempt):
                 transcript = await self._play(*arguments)
             cached = [n for n, call in enumerate(transcript.calls) if call.cached]
-            self.tell("finished", number, write_line(transcript), cached, self._new_habits())
+            line = write_line(transcript)
+            if self._file is not None:
+                if self._cached:  # before the transcript, so that every finished dialogue can be replayed
+                    await self.ask(self.number(), "flush")
+                with (
+                    reported(f"write to {self._file}", "free some space, then rerun the same command"),
+                    self._file.open("ab") as file,
+                ):
+                    file.write(line.encode())  # and closed, so that NFS shows it to others
+            self.tell("finished", number, line, self._file is not None, cached, self._new_habits())
         except Exception as error:
             self.tell("failed", number, _sendable(error))
 
