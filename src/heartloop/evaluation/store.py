@@ -139,6 +139,8 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}  # whether a dialogue was scored
         self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
+        self.written: set[tuple[str, str, int]] = set()
+        """Dialogues that a worker wrote already, which `append` only counts."""
         self.transcripts = path / _OWN  # what `append` writes to
         self._session = 1
         self._lock: FileLock  # while it is entered
@@ -184,11 +186,14 @@ class RunDirectory:
             file.write(b"\n" + line if torn else line)
 
     def append(self, transcript: Transcript) -> None:
-        with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-            if self._file is None:
-                self._file = self.transcripts.open("ab")
-            self._file.write(write_line(transcript).encode())
-            self._file.flush()
+        if transcript.key in self.written:
+            self.written.remove(transcript.key)
+        else:
+            with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is None:
+                    self._file = self.transcripts.open("ab")
+                self._file.write(write_line(transcript).encode())
+                self._file.flush()
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:
