@@ -12,8 +12,10 @@ import hashlib
 import json
 import os
 import re
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
@@ -34,7 +36,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.digests import Digest, Place, digest_of
+from heartloop.evaluation.digests import Dialogue, Digest, Place, digest_of
 from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
@@ -468,20 +470,32 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
         directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
 
 
-def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, read from the source lines of the run."""
-    path = run / RAW
-    with reported(f"read {path}", "import the source again (heartloop import)"):
-        lines = path.read_bytes().split(b"\n")
-    scenarios: list[Any] = []
-    for number, transcript in enumerate(transcripts, start=1):
-        read = load_environment(transcript.environment).scenarios.imported
+class ImportedScenarios:
+    """The scenarios of imported dialogues, each read from its source line when it is asked for."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / RAW
+        with reported(f"read {self._path}", "import the source again (heartloop import)"), self._path.open("rb") as file:
+            self._starts = array("q", accumulate(map(len, file), initial=0))  # and the end
+
+    def of(self, number: int, dialogue: Dialogue) -> Any:
+        """The scenario of the dialogue with this number in the run, from 0."""
+        read = load_environment(dialogue.environment).scenarios.imported
         if read is None:
-            raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
+            raise InputError(f"{self._path} has no scenarios of {dialogue.environment}; pass --scenarios with a set or file")
+        with self._path.open("rb") as file:
+            file.seek(self._starts[min(number, len(self._starts) - 1)])
+            line = file.readline().removesuffix(b"\n")
         try:
-            scenarios.append(read(lines[number - 1] if number <= len(lines) else b""))
+            return read(line)
         except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
+                f"{self._path}, line {number + 1}: not scenario {dialogue.scenario} ({error}); import the source again "
+                "(heartloop import)"
             ) from error
-    return scenarios
+
+
+def scenarios_of(run: Path, dialogues: Sequence[Dialogue]) -> list[Any]:
+    """The scenario of each imported dialogue, in order."""
+    imported = ImportedScenarios(run)
+    return [imported.of(number, dialogue) for number, dialogue in enumerate(dialogues)]
