@@ -135,7 +135,7 @@ def rejudge(
     )  # fmt: skip
     path = out or job.beside
     played = play_run(path, by.plan(job.settings, job.play, job.jobs, job.source), calls, pilot=by.pilot, done="judged")
-    both = agreement(read_run(run).transcripts, played.run.transcripts)
+    both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
     raise typer.Exit(played.code(pilot=calls.pilot))

@@ -471,5 +471,5 @@ HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
 """Dialogues with these tags stay folded until a reader opens them."""
 
 
-def content_tags(transcript: Transcript) -> list[str]:
-    return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]
+def content_tags(facts: Mapping[str, str]) -> list[str]:
+    return [tag for tag in facts.get("tags", "").split() if tag != "none"]
