@@ -1,21 +1,24 @@
 """Time and memory of commands on a large run: `python -m benchmarks.big_run FOLDER`
 
-Scripted baselines play the shipped SAGE scenarios with the embedded user. Their dialogues, copied under other names, become a run
-of 20 models, 1,000 scenarios and 10 repeats, 2.6 GB of JSON lines in four files, as four workers write them. Then each command runs
-in a process of its own, on JSON lines and after `heartloop compact`. Prints a Markdown table of wall time, processor time and
-the most memory that was resident. `--dialogues 20000` makes a smaller run. Copies are far apart in the files, so that they do not
-compress each other. The folder must not exist; it is left, since its commands are worth repeating.
+Scripted baselines play the shipped SAGE scenarios with the embedded user. Their dialogues, copied under other names, become a
+run of 20 models, 1,000 scenarios and 10 repeats in the JSON-lines files of four workers. Then each command runs in a process of
+its own, on JSON lines and after `heartloop compact`. Prints a Markdown table of wall time, processor time and the most memory
+that was resident. `--dialogues 20000` makes a smaller run. Copies are far apart in the files, so that they do not compress each
+other. The folder must not exist, and is left. Takes about half an hour and 5 GB of disk.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, product
 from pathlib import Path
+from statistics import fmean
 
 import heartloop
 from benchmarks.machine import processor
@@ -30,17 +33,15 @@ WORKERS = 4
 BASE = 100
 """Scenarios that are really played, twice by each baseline."""
 _CLI = [sys.executable, "-m", "heartloop.cli"]
-_SCORE = (
-    "import sys; from pathlib import Path; from heartloop.evaluation.store import write_scores; write_scores(Path(sys.argv[1]))"
-)
+_SCORE = "import sys, pathlib; from heartloop.evaluation.store import write_scores; write_scores(pathlib.Path(sys.argv[1]))"
 _RESUME = (
     "import sys; from pathlib import Path; from heartloop.evaluation.store import RunDirectory, played_settings\n"
     "with RunDirectory(run := Path(sys.argv[1]), played_settings(run)) as directory: print(len(directory.finished))"
 )
 
 
-def make_run(folder: Path, dialogues: int) -> Path:
-    """A run directory with copies of really played dialogues."""
+def make_run(folder: Path, dialogues: int) -> float:
+    """Makes `run` in a folder, with copies of really played dialogues; returns the mean number of turns."""
     played = heartloop.evaluate(
         "sage", [f"heartloop/{name}" for name in BASELINES], user="embedded", limit=BASE, repeats=2,
         options={"max_turns": 8}, out=folder / "played",
@@ -50,7 +51,8 @@ def make_run(folder: Path, dialogues: int) -> Path:
         by_scenario.setdefault(one.scenario, []).append(one)
     lines = [[write_line(one) for one in ones] for ones in by_scenario.values()]
     names = [[_name(one.scenario, one.fingerprint, one.model, one.repeat) for one in ones] for ones in by_scenario.values()]
-    scenarios = {f"scenario-{number:04}": ones[0].fingerprint for number, ones in zip(range(1000), _round(by_scenario))}
+    fingerprints = [ones[0].fingerprint for ones in by_scenario.values()]
+    scenarios = {f"scenario-{number:04}": fingerprints[number % BASE] for number in range(1000)}
     settings = played_settings(played.path).model_copy(
         update={"models": tuple(MODELS), "scenarios": scenarios, "repeats": REPEATS, "limit": None}
     )
@@ -64,11 +66,7 @@ def make_run(folder: Path, dialogues: int) -> Path:
             files[count % WORKERS].write(renamed)
         for file in files:
             file.close()
-    return run
-
-
-def _round(by_scenario: dict[str, list[Transcript]]) -> list[list[Transcript]]:
-    return [*by_scenario.values()] * (1000 // BASE)
+    return fmean(len(one.turns) for one in played.transcripts)
 
 
 def _name(scenario: str, fingerprint: str, model: str, repeat: int) -> str:
@@ -91,7 +89,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--dialogues", type=int, default=len(MODELS) * 1000 * REPEATS)
     arguments = parser.parse_args()
-    run = make_run(arguments.folder, arguments.dialogues)
+    run = arguments.folder / "run"
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:  # a child's memory includes what its parent had
+        turns = other.submit(make_run, arguments.folder, arguments.dialogues).result()
     commands = {
         "resume: read what is finished": [sys.executable, "-c", _RESUME, str(run)],
         "scores": [sys.executable, "-c", _SCORE, str(run)],
@@ -105,7 +105,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in transcript_files(run)) / 1e6
         print(f"{form}: {size:,.0f} MB", flush=True)
         rows += [(name, form, *measured(words)) for name, words in commands.items()]
-    print(f"\n{arguments.dialogues:,} dialogues, {processor()}; load before: {os.getloadavg()[1]:.1f}\n")
+    print(f"\n{arguments.dialogues:,} dialogues of {turns:.1f} turns; {processor()}, load {os.getloadavg()[2]:.1f}\n")
     print(table(["", "read", "wall, s", "processor, s", "memory, MiB"], rows))
 
 
