@@ -110,11 +110,11 @@ def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
 
 
 def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:
-    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "6", "--out", "run")
+    words = ("eval", "empa", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "6", "--out", "run")
     heartloop(*words, "-E", "max_turns=4", cwd=tmp_path, code=0)
     for name, further in (("alone", ()), ("ray", ("--ray",))):
         heartloop("rejudge", "run", "--judge", "embedded", "--out", f"judged-{name}", *further, cwd=tmp_path, code=0)
-        suite = ("validate", "run", "--suite", "probes", "--judge", "embedded", "--out", f"valid-{name}")
+        suite = ("validate", "run", "--suite", "perturbation", "--judge", "embedded", "--out", f"valid-{name}")
         heartloop(*suite, *further, cwd=tmp_path, code=0)
     assert len(timeless(tmp_path / "judged-ray")) == 6
     assert timeless(tmp_path / "judged-ray") == timeless(tmp_path / "judged-alone")
@@ -136,7 +136,7 @@ async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path)
 def test_questions_about_a_run_are_asked_without_workers(tmp_path: Path) -> None:
     words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "--out", "run")
     heartloop(*words, cwd=tmp_path, code=0)
-    refused("validate", "run", "--suite", "replies", "--ray", cwd=tmp_path, said="--ray applies only to suites that rejudge")
+    refused("validate", "run", "--suite", "strategies", "--ray", cwd=tmp_path, said="--ray applies only to suites that rejudge")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "nowhere", "127.0.0.1:what"])
