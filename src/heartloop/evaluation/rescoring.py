@@ -7,7 +7,6 @@ import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
-from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Scenario
+from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
 from heartloop.evaluation.digests import Place
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
@@ -226,8 +225,13 @@ class Rejudging:
 
     @property
     def play(self) -> Callable[[Job, tuple[Transcript, Scenario]], Awaitable[Transcript]]:
-        """Judges a job, given its `source`."""
-        return partial(_play, self._spec, self._judge, self._options)
+        """Judges a job's `source`; a function that holds no stored dialogues."""
+        spec, judge, options = self._spec, self._judge, self._options
+
+        async def play_job(job: Job, source: tuple[Transcript, Scenario]) -> Transcript:
+            return await rejudged(spec, *source, judge, options)
+
+        return play_job
 
 
 class _Stored(NamedTuple):
@@ -235,12 +239,6 @@ class _Stored(NamedTuple):
     number: int
     seed: int
     scored: bool
-
-
-async def _play(
-    spec: EnvironmentSpec, judge: Judge, options: Options, job: Job, source: tuple[Transcript, Scenario]
-) -> Transcript:
-    return await rejudged(spec, *source, judge, options)
 
 
 def _scenarios(
