@@ -7,6 +7,8 @@ budget, or a failed gate; 2 wrong use or input.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -20,6 +22,7 @@ from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validat
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
 from heartloop.core.errors import InputError, UseError
+from heartloop.evaluation.remote import close_all, with_urls
 
 app = typer.Typer(
     name="heartloop",
@@ -59,7 +62,7 @@ def main() -> None:
         if code == 130:  # how typer reports Ctrl-C
             typer.echo(interrupted, err=True)
     except (UseError, InputError) as error:
-        typer.echo(f"heartloop: {error}", err=True)
+        typer.echo(f"heartloop: {with_urls(error)}", err=True)
         code = 2
     except (typer.Abort, KeyboardInterrupt):
         typer.echo(interrupted, err=True)
@@ -72,8 +75,26 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+@contextmanager
+def _uploads() -> Iterator[None]:
+    """Uploads the rest of the runs in object stores at the end of the command; where that fails, the exit code is 1."""
+    code = 0
+    try:
+        yield
+    except typer.Exit as end:
+        code = end.exit_code
+    finally:
+        failed = close_all()
+        for sentence in failed:
+            typer.echo(f"heartloop: {sentence}", err=True)
+    raise typer.Exit(code or int(bool(failed)))
+
+
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False) -> None:
+def _start(
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False
+) -> None:
+    context.with_resource(_uploads())
     if version:
         import heartloop
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,8 +38,28 @@ Cache = Annotated[
 ]
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
+
+def run_path(given: str | Path) -> Path:
+    """The path of a run or folder to read; of a URL, that of a local copy."""
+    from heartloop.evaluation.remote import local
+
+    return local(given)
+
+
+def new_path(given: str | Path) -> Path:
+    """The path of a run or folder to write; of a URL, that of a local copy, which is uploaded."""
+    from heartloop.evaluation.remote import new
+
+    if "://" in str(given) and threading.current_thread() is threading.main_thread():  # a cluster ends a job so
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    return new(given)
+
+
+RunArgument, RunOption = partial(Argument, parser=run_path), partial(Option, parser=run_path)
+OutOption = partial(Option, parser=new_path)
+
 # Options of commands that read a finished run.
-NewRun = Annotated[Path | None, Option(help="New run directory. Default: next to the run.")]
+NewRun = Annotated[Path | None, OutOption(help="New run directory. Default: next to the run.")]
 Judge = Annotated[str, Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
 JudgeRequest = Annotated[
     list[str] | None,

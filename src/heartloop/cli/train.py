@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from heartloop.cli.options import CallLimits, GroupedCommands
+from heartloop.cli.options import CallLimits, GroupedCommands, RunArgument
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool
 
 @student_app.command("fit")
 def fit(
-    runs: Annotated[list[Path], Argument(help="Run directories of one environment, with a judge's changes.")],
+    runs: Annotated[list[Path], RunArgument(help="Run directories of one environment, with a judge's changes.")],
     out: Annotated[Path, Option(help="File to write.")],
     seed: Annotated[int, Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:

@@ -33,6 +33,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
+from heartloop.evaluation.remote import sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -282,7 +283,7 @@ def check_new(out: Path) -> None:
 def beside(run: Path, *words: str) -> Path:
     """The default path of what is made from a run: next to it, its name followed by words."""
     here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
+    return sibling(here, "-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
 
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
