@@ -18,7 +18,7 @@ from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
 from heartloop.cli.options import GroupedCommands, with_options
-from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validate
+from heartloop.cli.runs import compact, compare, merge, rejudge, report, rescore, validate
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
 from heartloop.core.errors import InputError, UseError
@@ -40,6 +40,7 @@ app.command("eval", rich_help_panel=MEASURE)(with_options(evaluate))
 app.command(rich_help_panel=MEASURE)(plan)
 app.command(rich_help_panel=MEASURE)(report)
 app.command(rich_help_panel=MEASURE)(merge)
+app.command(rich_help_panel=MEASURE)(compact)
 app.command(rich_help_panel=MEASURE)(rescore)
 app.command(rich_help_panel=MEASURE)(with_options(rejudge))
 app.command(rich_help_panel=MEASURE)(export)

@@ -1,4 +1,4 @@
-"""Commands on finished runs: compare, merge, rescore, rejudge, validate, report."""
+"""Commands on finished runs: compare, merge, compact, rescore, rejudge, validate, report."""
 
 from __future__ import annotations
 
@@ -80,6 +80,14 @@ def merge(
 
     typer.echo(merge_runs(runs, out))
     _leaderboard(out)
+
+
+def compact(runs: Annotated[list[Path], given.OutArgument(help="Run directories, finished or not.")]) -> None:
+    """Write the dialogues of runs as Parquet in place of JSON lines. Every command reads both; an unfinished run can go on."""
+    from heartloop.evaluation.compacting import compact_run
+
+    for run in runs:
+        typer.echo(with_urls(compact_run(run)))
 
 
 def rescore(

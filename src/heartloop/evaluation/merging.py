@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from heartloop.core.dialogue import TranscriptLine
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
+from heartloop.evaluation.digests import Place
 from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, source_of
@@ -42,7 +42,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
     prices = {name: one for name, one in merged_prices(one.prices for one in runs.values()).items() if one is not None}
     repeats = sum(part.repeats for part in parts.values())
     merged = next(iter(parts.values())).model_copy(update={"repeats": repeats, "prices": prices})
-    dialogues: dict[tuple[str, str, int], tuple[TranscriptLine, bool]] = {}  # with whether it is scored
+    dialogues: dict[tuple[str, str, int], tuple[Place, bool]] = {}  # with whether it is scored
     total = offset = 0
     for seed, members in by_seed.items():
         for path in members:

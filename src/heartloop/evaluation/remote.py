@@ -25,7 +25,8 @@ from heartloop.core.system import install_command, write_whole
 
 _EVERY, _RARELY = 5.0, 60.0  # seconds between uploads, and at most, if they are slow
 _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
-_MANIFEST = "dialogues.json"  # names files, so it is uploaded after them, and before what they replace is removed
+MOST_BYTES = 8 << 20
+"""Of a file of dialogues: it is uploaded whole whenever it grew, so that a longer one is continued in another file."""
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _copies: dict[str, _Copy] = {}
 _urls: dict[str, str] = {}  # by local path, also of closed copies
@@ -115,14 +116,17 @@ class _Copy:
             pause = min(max(_EVERY, 4 * (time.monotonic() - started)), _RARELY)
 
     def _push(self, known: _Known, there: Mapping[str, str]) -> None:
+        from heartloop.evaluation.parquet import INDEX
+
         self._renew()
-        manifests, here = self._here(_MANIFEST), self._here()
-        for name in sorted(here, key=lambda name: name in manifests):
-            if name in manifests and manifests != self._here(_MANIFEST):
+        indexes, here = self._here(INDEX), self._here()
+        # an index after the files that it names, and before the removal of those that they replace
+        for name in sorted(here, key=lambda name: name in indexes):
+            if name in indexes and indexes != self._here(INDEX):
                 return  # the run is being compacted
             if here[name] != known.get(name, [])[1:]:
                 self._put(known, name, there.get(name))
-        if manifests == self._here(_MANIFEST):
+        if indexes == self._here(INDEX):
             for name in self._had & known.keys() - here.keys():
                 with contextlib.suppress(FileNotFoundError):
                     self._store.rm_file(f"{self._root}/{name}")
@@ -227,6 +231,10 @@ def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
 def new(given: str | os.PathLike[str]) -> Path:
     """As `local`, of a run or folder to write."""
     return local(given, write=True)
+
+
+def is_copy(path: Path) -> bool:
+    return any(path.is_relative_to(copy.path) for copy in _copies.values())
 
 
 def sibling(path: Path, name: str) -> Path:

@@ -1,7 +1,8 @@
 """Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
 
-The dialogues of a run, in the order of reading: `transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`,
-written by worker WWW of session NNNN; worker 000 is the process that holds the lock.
+The dialogues of a run, in the order of reading: Parquet that `dialogues.json` names (`heartloop.evaluation.parquet`), then
+`transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`, written by worker WWW of session NNNN; worker 000
+is the process that holds the lock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -33,7 +34,9 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.remote import sibling
+from heartloop.evaluation.digests import Digest, Place, digest_of
+from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -50,26 +53,52 @@ from heartloop.evaluation.scores import (
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
+_T = TypeVar("_T")
 _OWN = "transcripts.jsonl"
 _NUMBERED = re.compile(r"transcripts/(\d{4,})-\d{3,}\.jsonl")
 
 
 def transcript_files(run: Path) -> list[Path]:
     """The files with a run's dialogues, in the order of reading."""
+    return [*(run / part for part in Compacted.of(run).parts), *json_lines(run)]
+
+
+def json_lines(run: Path) -> list[Path]:
+    """The JSON-lines files of a run's dialogues."""
     numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
     return [path for path in (run / _OWN, *numbered) if path.is_file()]
 
 
-def stored_lines(run: Path) -> Iterator[tuple[TranscriptLine, bytes]]:
-    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
-    files = transcript_files(run)
-    if not files:
-        saved_settings(run)  # raises if this is no run directory
+def new_lines(run: Path, files: Sequence[Path], compacted: Compacted) -> Iterator[tuple[TranscriptLine, bytes]]:
+    """The JSON lines of files that Parquet does not hold."""
     for path in files:
-        yield from transcript_lines(path)
+        covered = compacted.covered.get(path.relative_to(run).as_posix(), 0)
+        if not covered or path.is_file():  # a compaction that has just finished removes what it covers
+            yield from transcript_lines(path, covered)
 
 
-def stored_dialogues(run: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
+def stored_lines(run: Path) -> Iterator[tuple[Place, bytes]]:
+    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
+    return _stored(run, parquet_lines, lambda place, line: (place, line))
+
+
+def stored_digests(run: Path) -> Iterator[Digest]:
+    """The digest of every stored dialogue, in order."""
+    return _stored(run, parquet_digests, lambda place, line: digest_of(parsed(line, place), place))
+
+
+def _stored(run: Path, of_part: Callable[[Path], Iterator[_T]], of_line: Callable[[Place, bytes], _T]) -> Iterator[_T]:
+    files = json_lines(run)  # before the index, so that a compaction that finishes now hides none
+    compacted = Compacted.of(run)
+    if not files and not compacted.parts:
+        saved_settings(run)  # raises if this is no run directory
+    for part in compacted.parts:
+        yield from of_part(run / part)
+    for place, line in new_lines(run, files, compacted):
+        yield of_line(place, line)
+
+
+def stored_dialogues(run: Path) -> Iterator[tuple[Place, Transcript]]:
     """Every transcript of a run in order, also of dialogues played again, with its place; one in memory at a time."""
     return ((place, parsed(line, place)) for place, line in stored_lines(run))
 
@@ -91,6 +120,17 @@ def _session(name: str) -> int:
     return int(found[1]) if (found := _NUMBERED.fullmatch(name)) else 0
 
 
+def locked(run: Path, otherwise: str) -> FileLock:
+    """The lock of a run directory, taken; one process at a time has it."""
+    lock = FileLock(run / ".lock")
+    with reported(f"write to {run}"):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {run}; {otherwise}") from error
+    return lock
+
+
 class RunDirectory:
     """A run directory locked by this process. Entering it cuts off a torn last line and calls `found` with every transcript."""
 
@@ -100,9 +140,11 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}  # whether a dialogue was scored
         self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
+        self.written: set[tuple[str, str, int]] = set()
+        """Dialogues that a worker wrote already, which `append` only counts."""
         self.transcripts = path / _OWN  # what `append` writes to
         self._session = 1
-        self._lock = FileLock(path / ".lock")
+        self._lock: FileLock  # while it is entered
         self._file: BinaryIO | None = None  # opened for the first dialogue
 
     def is_new(self) -> bool:
@@ -119,10 +161,7 @@ class RunDirectory:
         self.is_new()
         with reported(f"write to {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout as error:
-                raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
+        self._lock = locked(self.path, "wait for it, or choose another --out")
         try:
             self._open()
         except BaseException:
@@ -148,11 +187,18 @@ class RunDirectory:
             file.write(b"\n" + line if torn else line)
 
     def append(self, transcript: Transcript) -> None:
-        with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-            if self._file is None:
-                self._file = self.transcripts.open("ab")
-            self._file.write(write_line(transcript).encode())
-            self._file.flush()
+        if transcript.key in self.written:
+            self.written.remove(transcript.key)
+        else:
+            with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self.worker_file(0)
+                if self._file is None:
+                    self._file = self.transcripts.open("ab")
+                self._file.write(write_line(transcript).encode())
+                self._file.flush()
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:
@@ -177,9 +223,11 @@ class RunDirectory:
                     f"{self.path} was made with other settings: {', '.join(differ)} {verb}; "
                     "rerun the original command to resume it, or choose another --out"
                 )
-        files = transcript_files(self.path)
-        self._session = 1 + max((_session(file.relative_to(self.path).as_posix()) for file in files), default=0)
-        self.transcripts = self.path / _OWN if self._session == 1 else self.worker_file(0)
+        files = json_lines(self.path)
+        used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
+        self._session = 1 + max(map(_session, used), default=0)
+        first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
+        self.transcripts = self.path / _OWN if first else self.worker_file(0)
         for file in files:
             cut_torn_tail(file)
         for transcript in stored_transcripts(self.path):
