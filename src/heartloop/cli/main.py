@@ -6,9 +6,9 @@ budget, or a failed gate; 2 wrong use or input.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -58,6 +58,8 @@ app.add_typer(student_app, name="student", rich_help_panel=TRAIN)
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # how clusters end a job
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how typer reports Ctrl-C
@@ -73,29 +75,14 @@ def main() -> None:
             raise
         error.show()  # a usage error of typer, whose class differs between versions
         code = 2
+    for sentence in close_all():
+        typer.echo(f"heartloop: {sentence}", err=True)
+        code = code or 1
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@contextmanager
-def _uploads() -> Iterator[None]:
-    """Uploads the rest of the runs in object stores at the end of the command; where that fails, the exit code is 1."""
-    code = 0
-    try:
-        yield
-    except typer.Exit as end:
-        code = end.exit_code
-    finally:
-        failed = close_all()
-        for sentence in failed:
-            typer.echo(f"heartloop: {sentence}", err=True)
-    raise typer.Exit(code or int(bool(failed)))
-
-
 @app.callback(invoke_without_command=True)
-def _start(
-    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False
-) -> None:
-    context.with_resource(_uploads())
+def _version(version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False) -> None:
     if version:
         import heartloop
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial, wraps
@@ -14,6 +12,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
+
+from heartloop.evaluation.remote import local, new
 
 Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
@@ -38,25 +38,9 @@ Cache = Annotated[
 ]
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
-
-def run_path(given: str | Path) -> Path:
-    """The path of a run or folder to read; of a URL, that of a local copy."""
-    from heartloop.evaluation.remote import local
-
-    return local(given)
-
-
-def new_path(given: str | Path) -> Path:
-    """The path of a run or folder to write; of a URL, that of a local copy, which is uploaded."""
-    from heartloop.evaluation.remote import new
-
-    if "://" in str(given) and threading.current_thread() is threading.main_thread():  # a cluster ends a job so
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    return new(given)
-
-
-RunArgument, RunOption = partial(Argument, parser=run_path), partial(Option, parser=run_path)
-OutArgument, OutOption = partial(Argument, parser=new_path), partial(Option, parser=new_path)
+# Parameters that take a run or folder of runs, or its URL; those of `Out` write to it.
+RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local)
+OutArgument, OutOption = partial(Argument, parser=new), partial(Option, parser=new)
 
 # Options of commands that read a finished run.
 NewRun = Annotated[Path | None, OutOption(help="New run directory. Default: next to the run.")]

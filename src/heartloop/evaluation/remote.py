@@ -5,14 +5,17 @@ All other code sees the folder of the copy. What a killed command did not upload
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from socket import gethostname
 from threading import Event, Thread
@@ -23,31 +26,27 @@ from filelock import FileLock, Timeout
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.system import install_command, write_whole
 
+MOST_BYTES = 8 << 20
+"""Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
 _EVERY, _RARELY = 5.0, 60.0  # seconds between uploads, and at most, if they are slow
 _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
-MOST_BYTES = 8 << 20
-"""Of a file of dialogues: it is uploaded whole whenever it grew, so that a longer one is continued in another file."""
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _copies: dict[str, _Copy] = {}
 _urls: dict[str, str] = {}  # by local path, also of closed copies
 
-_Known = dict[str, list[object]]  # the version in the store, and size and time here, of each file when both were the same
+_Known = dict[str, list[object]]  # version in the store, size and time here, of each file as it was when both were the same
 
 
 class _Copy:
     def __init__(self, url: str, *, write: bool) -> None:
         self.shown, self.write = _SECRET.sub("", url), write
-        self._stop, self._thread = Event(), Thread(target=self._keep_uploading, daemon=True)
         self._had: set[str] = set()  # files that were here; one that goes while the command runs goes from the store
         self._renewed = 0.0
-        with self._reported():
-            try:
-                from fsspec.core import url_to_fs
+        self._stop, self._thread = Event(), Thread(target=self._keep_uploading, daemon=True)
+        with self._reported(), contextlib.ExitStack() as failing:
+            from fsspec.core import url_to_fs
 
-                self._store, self._root = url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file:") else {}))
-            except ImportError as error:
-                extra = f"{install_command('object-store')}, and s3fs, gcsfs, adlfs or what the address needs"
-                raise UseError(f"cannot open {self.shown}: {error}; {extra}") from error
+            self._store, self._root = url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file:") else {}))
             caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heartloop" / "runs"
             folder = caches / hashlib.sha256(url.encode()).hexdigest()[:16]
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -57,35 +56,31 @@ class _Copy:
             except Timeout as error:
                 if write:
                     raise UseError(f"another process is writing to {self.shown}; wait, or choose another --out") from error
-                self._temporary = tempfile.TemporaryDirectory(prefix="heartloop-")  # as the other one changes the copy
-                folder = Path(self._temporary.name)
+                folder = Path(tempfile.mkdtemp(prefix="heartloop-"))  # as the other one changes the copy
+                atexit.register(shutil.rmtree, folder, ignore_errors=True)
                 self._lock = FileLock(folder / ".lock", thread_local=False)
-            try:
-                self._record, self.path = folder / ".known.json", folder / self.shown.rpartition("/")[2]
-                self.path.mkdir(exist_ok=True)
-                self._owner, _ = self._load()
-                self.sync(pull=True)
-                if not write and not any(self.path.iterdir()):
-                    raise InputError(f"{self.shown} has no files; expected a run directory, or a folder of them")
-            except BaseException:
-                self._lock.release()
-                raise
-        if write:
-            self._thread.start()
-        else:
-            self._lock.release()
+            failing.callback(self._lock.release)
+            self._record, self.path = folder / ".known.json", folder / self.shown.rpartition("/")[2]
+            self.path.mkdir(exist_ok=True)
+            self._owner, _ = self._load()
+            self.sync(pull=True)
+            if not write and not any(self.path.iterdir()):
+                raise InputError(f"{self.shown} has no files; expected a run directory, or a folder of them")
+            if write:
+                failing.pop_all()
+                self._thread.start()
 
     def close(self) -> str | None:
         """Uploads the rest and releases the lock; returns a sentence if that failed."""
         self._stop.set()
         try:
-            if self.write:
-                self._thread.join()
             with self._reported():
+                if self.write:
+                    self._thread.join()
                 self.sync()
                 if self.write:
                     self._store.rm_file(f"{self._root}/.lock")
-        except HeartloopError as error:
+        except UseError as error:
             return f"{error}. What is missing there is in {self.path}; the next command with this URL uploads it"
         finally:
             self._lock.release()
@@ -121,7 +116,7 @@ class _Copy:
         self._renew()
         indexes, here = self._here(INDEX), self._here()
         # an index after the files that it names, and before the removal of those that they replace
-        for name in sorted(here, key=lambda name: name in indexes):
+        for name in sorted(here, key=indexes.__contains__):
             if name in indexes and indexes != self._here(INDEX):
                 return  # the run is being compacted
             if here[name] != known.get(name, [])[1:]:
@@ -138,27 +133,27 @@ class _Copy:
         path, address = self.path / name, f"{self._root}/{name}"
         if version not in (None, known.get(name, [""])[0]):
             if path.suffix != ".jsonl":
-                known[name] = ["", *self._state(path)]
+                known[name] = ["", *_state(path)]
                 return
             theirs, own = (one.split(b"\n")[:-1] for one in (self._store.cat_file(address), path.read_bytes()))
             further = set(own) - set(theirs)
             write_whole(path, b"".join(line + b"\n" for line in [*theirs, *filter(further.__contains__, own)]))
         self._renew()
-        state = self._state(path)
+        state = _state(path)
         self._store.put_file(str(path), address)
         known[name] = [_version(self._store.info(address)), *state]
 
     def _pull(self, known: _Known, there: Mapping[str, str]) -> None:
         here = self._here()
         clean = {name for name in here if here[name] == known.get(name, [])[1:]}
-        new = [name for name in there if name not in here or (name in clean and known[name][0] != there[name])]
-        for name in new:
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        new = {name: self.path / name for name in there if name not in here or (name in clean and known[name][0] != there[name])}
+        for path in new.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
         if new:
-            self._store.get([f"{self._root}/{name}" for name in new], [f"{self.path / name}.part" for name in new])
-        for name in new:
-            Path(f"{self.path / name}.part").replace(self.path / name)
-            known[name] = [there[name], *self._state(self.path / name)]
+            self._store.get([f"{self._root}/{name}" for name in new], [f"{path}.part" for path in new.values()])
+        for name, path in new.items():
+            Path(f"{path}.part").replace(path)
+            known[name] = [there[name], *_state(path)]
         for name in known.keys() - there.keys():
             if name in clean:
                 (self.path / name).unlink()
@@ -169,11 +164,10 @@ class _Copy:
         """Takes or renews the lock, an object with its owner and a time."""
         if not self.write or (self._renewed and time.monotonic() - self._renewed < _RENEWED):
             return
-        address, lock = f"{self._root}/.lock", {}
+        address, lock = f"{self._root}/.lock", {"time": 0.0}
         with contextlib.suppress(FileNotFoundError):
             lock = json.loads(self._store.cat_file(address))
-        age = time.time() - lock.get("time", 0.0)
-        if lock.get("owner") != self._owner and (self._renewed or age < _STALE):
+        if lock.get("owner") != self._owner and (self._renewed or time.time() - lock["time"] < _STALE):
             raise UseError(
                 f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
                 f"({_STALE:.0f} seconds if it was killed), or choose another --out"
@@ -185,16 +179,12 @@ class _Copy:
         """The version of each file in the store."""
         self._store.invalidate_cache()
         found = self._store.find(self._root, detail=True).items()
-        files = {path.removeprefix(self._root).strip("/"): _version(info) for path, info in found if info["type"] == "file"}
-        return {name: version for name, version in files.items() if _is_of_run(name)}
+        return {name: _version(info) for path, info in found if _is_of_run(name := path.removeprefix(self._root).lstrip("/"))}
 
     def _here(self, end: str = "") -> dict[str, list[int]]:
         """Size and time of each file here."""
-        files = {path.relative_to(self.path).as_posix(): path for path in self.path.rglob(f"*{end}") if path.is_file()}
-        return {name: self._state(path) for name, path in sorted(files.items()) if _is_of_run(name)}
-
-    def _state(self, path: Path) -> list[int]:
-        return [path.stat().st_size, path.stat().st_mtime_ns]
+        files = {path.relative_to(self.path).as_posix(): path for path in sorted(self.path.rglob(f"*{end}")) if path.is_file()}
+        return {name: _state(path) for name, path in files.items() if _is_of_run(name)}
 
     @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:
@@ -204,7 +194,14 @@ class _Copy:
             raise
         except Exception as error:  # each store raises its own
             why = " ".join(_SECRET.sub("", str(error)).split()) or type(error).__name__
-            raise UseError(f"cannot use {self.shown}: {why}; check the address, the network and the credentials") from error
+            remedy = "check the address, the network and the credentials"
+            if isinstance(error, ImportError):
+                remedy = f"{install_command('object-store')}, and s3fs, gcsfs, adlfs or what the address needs"
+            raise UseError(f"cannot use {self.shown}: {why}; {remedy}") from error
+
+
+def _state(path: Path) -> list[int]:
+    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
 def _is_of_run(name: str) -> bool:
@@ -214,7 +211,8 @@ def _is_of_run(name: str) -> bool:
 def _version(info: Mapping[str, object]) -> str:
     """What tells versions of an object apart, by the field names of several stores."""
     fields = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "mtime", "created")
-    return f"{info['size']} {next((info[name] for name in fields if info.get(name)), '')}"
+    found = next((info[name] for name in fields if info.get(name)), "")
+    return f"{info['size']} {found.timestamp() if isinstance(found, datetime) else found}"
 
 
 def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
@@ -225,6 +223,8 @@ def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
     if (copy := _copies.get(url)) is None or (write and not copy.write):
         copy = _copies[url] = _Copy(url, write=write)
         _urls[str(copy.path)] = copy.shown
+    elif not copy.write:
+        copy.sync(pull=True)
     return copy.path
 
 
