@@ -22,6 +22,7 @@ from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.runner import Estimate, OpenModels, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
@@ -156,4 +157,5 @@ def play_run(
 
 def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:
     """The last lines of a command that made a run: its path and that of its report, which is written here."""
-    return f"Run: {path}\nReport: {write_site([run], path / 'report') if report else f'heartloop report {path}'}"
+    made = write_site([run], path / "report") if report else f"heartloop report {path}"
+    return with_urls(f"Run: {path}\nReport: {made}")

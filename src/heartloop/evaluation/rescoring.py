@@ -19,6 +19,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Scenario
 from heartloop.evaluation.digests import Place
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import (
@@ -94,7 +95,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     now = spec.read_options({**as_played.model_dump(), **asked})
     played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_dialogues(run)}  # the last line of each
     presets = sorted({preset for _, preset in played.values()}) or [as_played.preset]
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": stored_sha256(run), "options": dict(given)}
+    source = {"from": with_urls(run), "preset": " and ".join(presets), "transcripts": stored_sha256(run), "options": dict(given)}
     new = {**settings, "options": now.model_dump(mode="json"), "rescored": source}
     result = Rescored(out, copied=now == as_played)
     with reported(f"write to {out}"):
@@ -196,7 +197,7 @@ class Rejudging:
                 "prices": {**source.prices, **(prices or {})},
             },
             rejudged={
-                "from": str(run),
+                "from": with_urls(run),
                 "transcripts": stored_sha256(run),
                 "user": " and ".join(sorted(users)),
                 "preset": str(source.options["preset"]),
