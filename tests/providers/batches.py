@@ -1,9 +1,9 @@
 """A local server with a batch interface, as OpenAI documents it (https://platform.openai.com/docs/guides/batch, and the reference
 of files and batches).
 
-A file of requests is uploaded with the purpose `batch`; a batch of it is validated, in progress, finalizing and completed, a step at
-each look. Answers and errors are two files, whose lines are in another order than the requests. A batch that expires returns what
-was finished, and `batch_expired` for the rest. A batch is refused with `token_limit_exceeded` while too much is queued.
+A file of requests is uploaded with the purpose `batch`; a batch of it is validated, in progress, finalizing and completed, a step
+at each look. Answers and errors are two files, whose lines are in another order than the requests. A batch that expires returns
+what was finished, and `batch_expired` for the rest. A batch is refused with `token_limit_exceeded` while too much is queued.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ class BatchServer(FaultyServer):
 
     Args:
         expire: by number of a batch, the share of its lines that are answered before it expires.
+        cancel: likewise, before it is cancelled at the provider.
         silent: whether expired lines are missing from the error file.
         most_queued: lines of unfinished batches beyond which a further one is refused.
         invalid: the error of every batch's validation.
         pages: batches on a page of the list.
         hold: the step that is done, but whose response never comes: upload, create, look or content, with its number, `look:2`.
+        lose: the step that is done, but whose connection breaks before the response, likewise.
         without: whether there is no batch interface at all.
     """
 
@@ -41,18 +43,22 @@ class BatchServer(FaultyServer):
         self,
         *faults: str,
         expire: dict[int, float] | None = None,
+        cancel: dict[int, float] | None = None,
         silent: bool = False,
         most_queued: int = 50_000,
         invalid: dict[str, Any] | None = None,
         pages: int = 100,
         hold: str = "",
+        lose: str = "",
         without: bool = False,
         **how: Any,
     ) -> None:
         super().__init__(*faults, **how)
-        self.expire, self.silent, self.most_queued, self.invalid = expire or {}, silent, most_queued, invalid
-        self.pages, self.hold = pages, hold
-        self.held = False
+        self.ends = {n: ("expired", share) for n, share in (expire or {}).items()}
+        self.ends |= {n: ("cancelled", share) for n, share in (cancel or {}).items()}
+        self.silent, self.most_queued, self.invalid = silent or bool(cancel), most_queued, invalid
+        self.pages, self.hold, self.lose = pages, hold, lose
+        self.held = asyncio.Event()
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.billed: Counter[str] = Counter()
@@ -72,10 +78,12 @@ class BatchServer(FaultyServer):
         """Calls that came as such, without those of batches and of the check before a run."""
         return sum(request.authorization != _LINES for request in self.requests)
 
-    async def _held(self, step: str) -> None:
+    async def _done(self, step: str, request: web.Request) -> None:
         self.steps[step] += 1
+        if self.lose == f"{step}:{self.steps[step]}" and request.transport is not None:
+            request.transport.abort()
         if self.hold == f"{step}:{self.steps[step]}":
-            self.held = True
+            self.held.set()
             await self._stopping.wait()
 
     def _store(self, content: bytes) -> str:
@@ -89,8 +97,9 @@ class BatchServer(FaultyServer):
         file = form["file"]
         assert form["purpose"] == "batch"
         assert isinstance(file, web.FileField)
-        name = self._store(file.file.read())
-        await self._held("upload")
+        with file.file as content:
+            name = self._store(content.read())
+        await self._done("upload", request)
         return web.json_response({"id": name, "object": "file", "purpose": "batch", "status": "processed"})
 
     async def _create(self, request: web.Request) -> web.Response:
@@ -105,7 +114,7 @@ class BatchServer(FaultyServer):
             "output_file_id": None, "error_file_id": None,
             "request_counts": {"total": len(lines), "completed": 0, "failed": 0}, **asked,
         }  # fmt: skip
-        await self._held("create")
+        await self._done("create", request)
         return web.json_response(self.batches[name])
 
     async def _listing(self, request: web.Request) -> web.Response:
@@ -126,10 +135,13 @@ class BatchServer(FaultyServer):
                 batch |= {"status": "failed", "errors": {"object": "list", "data": errors}}
             if batch["status"] == "finalizing":
                 await self._process(batch)
-            if batch["status"] == "completed" and int(name.rpartition("_")[2]) in self.expire:
-                batch["status"] = "expired"
-        await self._held("look")
+            if batch["status"] == "completed":
+                batch["status"] = self._end(batch)[0]
+        await self._done("look", request)
         return web.json_response(batch)
+
+    def _end(self, batch: dict[str, Any]) -> tuple[str, float]:
+        return self.ends.get(int(batch["id"].rpartition("_")[2]), ("completed", 1.0))
 
     def _problems(self, batch: dict[str, Any]) -> list[dict[str, Any]]:
         if self.invalid:
@@ -148,16 +160,16 @@ class BatchServer(FaultyServer):
 
     async def _process(self, batch: dict[str, Any]) -> None:
         lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
-        share = self.expire.get(int(batch["id"].rpartition("_")[2]), 1.0)
-        answered = round(share * len(lines))
+        answered = round(self._end(batch)[1] * len(lines))
         url = f"{self.base_url}/chat/completions"
         output, errors = [{"custom_id": "of-nothing", "response": {"status_code": 200, "body": {}}, "error": None}], []
         async with aiohttp.ClientSession(headers={"Authorization": _LINES}) as session:
 
             async def ask(line: dict[str, Any]) -> None:
-                async with session.post(url, json=line["body"]) as response:
-                    body, status = await response.json(), response.status
-                found = {"status_code": status, "request_id": "req", "body": body}
+                body = json.dumps(line["body"], ensure_ascii=False, separators=(",", ":"))  # byte for byte as in a direct call
+                async with session.post(url, data=body.encode()) as response:
+                    answer, status = await response.json(), response.status
+                found = {"status_code": status, "request_id": "req", "body": answer}
                 (output if status == 200 else errors).append({"custom_id": line["custom_id"], "response": found, "error": None})
                 if status == 200:
                     self.billed[json.dumps(line["body"]["messages"])] += 1
@@ -173,5 +185,5 @@ class BatchServer(FaultyServer):
         batch["request_counts"] |= counts
 
     async def _content(self, request: web.Request) -> web.Response:
-        await self._held("content")
+        await self._done("content", request)
         return web.Response(body=self.files[request.match_info["id"]])

@@ -102,7 +102,7 @@ LONGEST = 600.0
 RETRIES = 6
 """Further attempts after the first. One that a rate limit refuses does not count; after a time-out there is one more at most."""
 
-Answer = TypeVar("Answer", Reply, Embedded, dict[str, Any], bytes)
+Answer = TypeVar("Answer", Reply, Embedded, dict[str, Any])
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds
 _SHORT = 6_000  # characters of a prompt that fits into every context
