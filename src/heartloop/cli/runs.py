@@ -118,24 +118,36 @@ def rejudge(
     request: given.JudgeRequest = None,
     out: given.NewRun = None,
     report: given.Report = True,
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch",
+            help="Send the judge's calls through its provider's batch interface: cheaper, up to a day for each call of a "
+            "dialogue. --prices are those of batches.",
+        ),
+    ] = False,
     *,
     calls: given.Calls,
 ) -> None:
     """Let another judge score the stored replies of a run. Only the judge is called."""
-    from heartloop.cli.running import Judging, next_lines, play_run, read_options, say
+    from heartloop.cli.running import Judging, by_batches, next_lines, play_run, read_options, say
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
+    from heartloop.models.batch import BatchChat, check_offered
 
-    by = Judging([judge], request, calls)
+    if batch:
+        check_offered(judge)
+    by = Judging([judge], request, calls, **({"endpoint": BatchChat} if batch else {}))
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
         run, spec.judge(by.by_name[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    played = play_run(path, by.plan(job.settings, job.play, job.jobs, job.source), calls, pilot=by.pilot, done="judged")
+    with by_batches(by, path, calls) if batch else contextlib.nullcontext(calls) as how:
+        played = play_run(path, by.plan(job.settings, job.play, job.jobs, job.source), how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}")

@@ -28,6 +28,7 @@ from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
+from heartloop.models.batch import BatchChat
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
@@ -99,8 +100,9 @@ class OpenModels:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        """What local models generate, and what rate limits do, in words for the progress line."""
-        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
+        """What batches, local models and rate limits do, in words for the progress line."""
+        batches = [model.progress for model in self.opened.values() if isinstance(model, BatchChat)]
+        return "  ".join(filter(None, (*batches, local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)
