@@ -68,6 +68,14 @@ class Calls(CallLimits):
     ] = False
     yes: Yes = False
     retry_failed: Annotated[bool, Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
+    ray: Annotated[
+        str | None,
+        Option(
+            metavar="[ADDRESS]",
+            help="Play on a Ray cluster (extra ray): auto, HOST:PORT or ray://HOST:PORT; without ADDRESS on the CPUs of this "
+            "machine.",
+        ),
+    ] = None
 
     @property
     def models(self) -> dict[str, Any]:
@@ -118,6 +126,12 @@ class WritingCalls(CallLimits):
 
 class GroupedCommands(TyperGroup):
     """Lists the commands by their help panels, in plain text, with the whole first sentence of each."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for place, following in enumerate([*args[1:], "-"]):  # typer knows no option whose value may be missing
+            if args[place : place + 1] == ["--ray"] and following.startswith("-"):
+                args[place] = "--ray=local"
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}

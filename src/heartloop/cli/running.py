@@ -26,6 +26,7 @@ from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunP
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
+from heartloop.integrations.ray import RayPool
 from heartloop.models.budget import Meter, is_baseline, is_scripted
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
@@ -113,7 +114,8 @@ def play_run(
         pilot.line = line
     played = runner.play_run(
         path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed, line=line, scored=show,
-        tell=partial(say, err=True), max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+        pool=None if calls.ray is None else RayPool(calls.ray), tell=partial(say, err=True),
+        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
     ended = played.ended
     if calls.max_tokens is not None and all(map(is_scripted, plan.models.opened)):

@@ -134,10 +134,10 @@ def scenarios_show(
 
 def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[EnvironmentSpec, list[Request]]:
     """The requests of one turn of a stored dialogue; says on standard error how they may differ from those that were sent."""
-    from heartloop.core.dialogue import read_transcripts
     from heartloop.evaluation.replaying import RunReplay
+    from heartloop.evaluation.store import stored_transcripts
 
-    replay = RunReplay(run, every := list(read_transcripts(run / "transcripts.jsonl")), scenarios)
+    replay = RunReplay(run, every := list(stored_transcripts(run)), scenarios)
     places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:

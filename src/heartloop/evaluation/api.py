@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.compare import Agreement, Comparison, agreement, choose_sides
@@ -24,7 +24,7 @@ from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
-from heartloop.evaluation.store import StoredRun, read_run
+from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
 from heartloop.evaluation.tables import rows_of
 from heartloop.models.client import TIMEOUT
 
@@ -45,8 +45,7 @@ class Run:
     @cached_property
     def transcripts(self) -> tuple[Transcript, ...]:
         """One transcript per finished dialogue, with every raw answer; of a dialogue that was played again, the last."""
-        file = self.path / "transcripts.jsonl"
-        return tuple(latest(read_transcripts(file))) if file.is_file() else ()
+        return tuple(latest(stored_transcripts(self.path)))
 
     @cached_property
     def scores(self) -> ScoreCard:

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from heartloop.core.dialogue import TranscriptLine, transcript_lines
+from heartloop.core.dialogue import TranscriptLine
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, source_of
-from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log
+from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log, stored_dialogues
 
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
 
@@ -45,9 +45,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
     total = offset = 0
     for seed, members in by_seed.items():
         for path in members:
-            stored = path / "transcripts.jsonl"
-            lines = transcript_lines(stored) if stored.exists() else ()  # one by one: all may not fit into memory
-            last = {dialogue.key: (line, dialogue.scored) for line, dialogue in lines}
+            last = {dialogue.key: (place, dialogue.scored) for place, dialogue in stored_dialogues(path)}
             total += len(last)
             for (model, scenario, repeat), one in last.items():
                 key = (model, scenario, repeat + offset)

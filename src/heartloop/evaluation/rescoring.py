@@ -10,16 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heartloop.core.dialogue import Sampling, Transcript, read_transcripts, transcript_lines, write_line
+from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
-from heartloop.core.system import reported, sha256_of
+from heartloop.core.system import reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
 from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
-from heartloop.evaluation.store import RAW, beside, check_new, played_settings, saved_settings, scenarios_of
+from heartloop.evaluation.store import (
+    RAW,
+    beside,
+    check_new,
+    played_settings,
+    saved_settings,
+    scenarios_of,
+    stored_dialogues,
+    stored_sha256,
+    stored_transcripts,
+)
 
 
 @dataclass
@@ -76,22 +86,21 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
         raise UseError(f"{run} was rejudged; for another preset rejudge its source (in its settings.json) with -E preset=...")
     out = out or beside(run, *(_word(name, value) for name, value in asked.items()))
     check_new(out)
-    stored = run / "transcripts.jsonl"
     given = settings.get("options")
     if not isinstance(given, Mapping) or not isinstance(given.get("max_turns"), int):
         raise InputError(f"{run / 'settings.json'}, options.max_turns: expected the turn limit of the dialogues")
     as_played = spec.read_options(given)
     now = spec.read_options({**as_played.model_dump(), **asked})
-    played = {dialogue.key: (line, dialogue.preset) for line, dialogue in transcript_lines(stored)}  # the last line of each
+    played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_dialogues(run)}  # the last line of each
     presets = sorted({preset for _, preset in played.values()}) or [as_played.preset]
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": sha256_of(stored), "options": dict(given)}
+    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": stored_sha256(run), "options": dict(given)}
     new = {**settings, "options": now.model_dump(mode="json"), "rescored": source}
     result = Rescored(out, copied=now == as_played)
     with reported(f"write to {out}"):
         out.mkdir(parents=True, exist_ok=True)
         with (out / "transcripts.jsonl").open("wb") as file:
-            for line, _ in played.values():  # one at a time: all of them may not fit into memory
-                dialogue = line.read()
+            for place, _ in played.values():  # one at a time: all of them may not fit into memory
+                dialogue = place.read()
                 if dialogue.environment != spec.name:
                     raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
                 chosen = spec.read_options({**as_played.model_dump(), **spec.stored.options(dialogue), **asked})
@@ -164,8 +173,7 @@ class Rejudging:
             if name != "preset" and name in self._spec.options.model_fields:
                 raise UseError(f"option {name} cannot be changed by rejudging; expected preset, or use rescore")
         self._options = self._spec.read_options({**source.options, **(options or {})})
-        path = run / "transcripts.jsonl"
-        stored = list(read_transcripts(path))
+        stored = list(stored_transcripts(run))
         if not stored:
             raise UseError(f"{run} has no dialogue to rejudge")
         self.run, self._judge = run, judge
@@ -184,7 +192,7 @@ class Rejudging:
             },
             rejudged={
                 "from": str(run),
-                "transcripts": sha256_of(path),
+                "transcripts": stored_sha256(run),
                 "user": " and ".join(sorted({played.user for played in stored})),
                 "preset": str(source.options["preset"]),
             },

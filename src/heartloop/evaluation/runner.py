@@ -12,11 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, failed_replies, used_up_by_thinking
@@ -107,13 +108,29 @@ class RunPlan:
     """A run that is ready to be played; `jobs` are by default those of the settings."""
 
     settings: EvaluationSettings
-    play: Play
+    play: Callable[..., Awaitable[Transcript]]
+    """Plays a job; its second argument is what `source` gives, if there is one."""
+    source: Callable[[Job], Any] | None = None
+    """What a job needs besides the plan, such as a stored dialogue; called in the process of the run."""
     models: OpenModels = field(default_factory=OpenModels)
     jobs: Sequence[Job] | None = None
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
     """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+
+    def arguments(self, job: Job) -> tuple[Any, ...]:
+        return (job,) if self.source is None else (job, self.source(job))
+
+
+class Pool(Protocol):
+    """Other processes that play the dialogues of a run."""
+
+    def playing(self, plan: RunPlan, directory: RunDirectory, most: int) -> AbstractAsyncContextManager[Play]:
+        """Within it, a function that has a job played elsewhere, for at most so many jobs at once.
+
+        What the meter, the gates and the cache of the plan's models do, they do in this process.
+        """
 
 
 class Played(NamedTuple):
@@ -211,6 +228,7 @@ def play_run(
     pilot: Callable[[Estimate], bool] | None = None,
     agreed: bool = False,
     line: ProgressLine | None = None,
+    pool: Pool | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
@@ -250,19 +268,22 @@ def play_run(
         lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
         directory.note(lost=[[model, role, *usage.counts]])
 
-    async def play_and_flush(job: Job) -> Transcript:
-        transcript = await plan.play(job)
+    async def play_here(job: Job) -> Transcript:
+        transcript = await plan.play(*plan.arguments(job))
         if cache is not None:
             cache.write()  # before the transcript, so that every finished dialogue can be replayed
         return transcript
 
     async def go(directory: RunDirectory) -> RunResult:
+        most = min(max_connections, len(unfinished(directory, jobs, retry_failed=retry_failed)))
+        playing = contextlib.nullcontext(play_here) if pool is None or not most else pool.playing(plan, directory, most)
         try:
-            return await work_through(
-                directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
-                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models, agreed=agreed,
-                affords=meter.affords, finished=finish, report=line.show if line is not None else None,
-            )  # fmt: skip
+            async with playing as play_job:
+                return await work_through(
+                    directory, play_job, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
+                    earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                    agreed=agreed, affords=meter.affords, finished=finish, report=line.show if line is not None else None,
+                )  # fmt: skip
         finally:
             await close(opened)
 
@@ -276,7 +297,7 @@ def play_run(
             with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
                 for job in left:
                     with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
-                        await plan.play(job)
+                        await plan.play(*plan.arguments(job))
                 return True
         await plan.check.ask(under_test, tell=tell)
         return False

@@ -1,12 +1,17 @@
-"""Run directories: `settings.json`, `transcripts.jsonl`, `log.jsonl`, `scores.json`, and which runs can share a table."""
+"""Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
+
+The dialogues of a run, in the order of reading: `transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`,
+written by worker WWW of session NNNN; worker 000 is the process that holds the lock.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -15,7 +20,15 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.core.dialogue import Transcript, cut_torn_tail, first_problem, read_transcripts, write_line
+from heartloop.core.dialogue import (
+    Transcript,
+    TranscriptLine,
+    cut_torn_tail,
+    first_problem,
+    parsed,
+    transcript_lines,
+    write_line,
+)
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
@@ -36,6 +49,45 @@ from heartloop.evaluation.scores import (
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
+_OWN = "transcripts.jsonl"
+_NUMBERED = re.compile(r"transcripts/(\d{4,})-\d{3,}\.jsonl")
+
+
+def transcript_files(run: Path) -> list[Path]:
+    """The files with a run's dialogues, in the order of reading."""
+    numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
+    return [path for path in (run / _OWN, *numbered) if path.is_file()]
+
+
+def stored_lines(run: Path) -> Iterator[tuple[TranscriptLine, bytes]]:
+    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
+    files = transcript_files(run)
+    if not files:
+        saved_settings(run)  # raises if this is no run directory
+    for path in files:
+        yield from transcript_lines(path)
+
+
+def stored_dialogues(run: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
+    """Every transcript of a run in order, also of dialogues played again, with its place; one in memory at a time."""
+    return ((place, parsed(line, place)) for place, line in stored_lines(run))
+
+
+def stored_transcripts(run: Path) -> Iterator[Transcript]:
+    return (transcript for _, transcript in stored_dialogues(run))
+
+
+def stored_sha256(run: Path) -> str:
+    """The hash of all stored lines: the same in whichever files they are."""
+    digest = hashlib.sha256()
+    for _, line in stored_lines(run):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def _session(name: str) -> int:
+    """The session of a file `transcripts/NNNN-WWW.jsonl`; 0 for another file."""
+    return int(found[1]) if (found := _NUMBERED.fullmatch(name)) else 0
 
 
 class RunDirectory:
@@ -47,9 +99,12 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}  # whether a dialogue was scored
         self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
-        self.transcripts = path / "transcripts.jsonl"
+        self.written: set[tuple[str, str, int]] = set()
+        """Dialogues that a worker wrote already, which `append` only counts."""
+        self.transcripts = path / _OWN  # what `append` writes to
+        self._session = 1
         self._lock = FileLock(path / ".lock")
-        self._file: BinaryIO  # while it is entered
+        self._file: BinaryIO | None = None  # opened for the first dialogue
 
     def is_new(self) -> bool:
         with reported(f"read {self.path}"):
@@ -79,8 +134,10 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         try:
             with contextlib.suppress(OSError):  # a full disk was reported on writing
-                self._file.close()
+                if self._file is not None:
+                    self._file.close()
         finally:
+            self._file = None
             self._lock.release()
 
     def note(self, **facts: object) -> None:
@@ -92,10 +149,20 @@ class RunDirectory:
             file.write(b"\n" + line if torn else line)
 
     def append(self, transcript: Transcript) -> None:
-        with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-            self._file.write(write_line(transcript).encode())
-            self._file.flush()
+        if transcript.key in self.written:
+            self.written.remove(transcript.key)
+        else:
+            with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is None:
+                    self._file = self.transcripts.open("ab")
+                self._file.write(write_line(transcript).encode())
+                self._file.flush()
         self._count(transcript)
+
+    def worker_file(self, number: int) -> Path:
+        """The file to which a worker of this session, from number 1, appends finished dialogues."""
+        (self.path / "transcripts").mkdir(exist_ok=True)
+        return self.path / f"transcripts/{self._session:04}-{number:03}.jsonl"
 
     def _count(self, transcript: Transcript) -> None:
         self.finished[transcript.key] = transcript.scored
@@ -114,13 +181,15 @@ class RunDirectory:
                     f"{self.path} was made with other settings: {', '.join(differ)} {verb}; "
                     "rerun the original command to resume it, or choose another --out"
                 )
-        if self.transcripts.exists():
-            cut_torn_tail(self.transcripts)
-            for transcript in read_transcripts(self.transcripts):
-                self._count(transcript)
-                if self._found is not None:
-                    self._found(transcript)
-        self._file = self.transcripts.open("ab")
+        files = transcript_files(self.path)
+        self._session = 1 + max((_session(file.relative_to(self.path).as_posix()) for file in files), default=0)
+        self.transcripts = self.path / _OWN if self._session == 1 else self.worker_file(0)
+        for file in files:
+            cut_torn_tail(file)
+        for transcript in stored_transcripts(self.path):
+            self._count(transcript)
+            if self._found is not None:
+                self._found(transcript)
 
 
 class StoredRun(NamedTuple):
@@ -161,13 +230,12 @@ def runs_in(folder: Path) -> list[Path]:
 
 def read_run(path: Path) -> StoredRun:
     """Reads a run without the raw answers of roles, most of a file; the policy's stay: its thinking is in no turn."""
-    transcripts = path / "transcripts.jsonl"
-    settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
+    settings = saved_settings(path) if (path / "settings.json").is_file() or not transcript_files(path) else {}
     if isinstance(settings.get("recipe"), dict):
         raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
     light: list[Transcript] = []
     dropped = {"text": "", "reasoning": None}
-    for transcript in read_transcripts(transcripts) if transcripts.is_file() else ():
+    for transcript in stored_transcripts(path):
         calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
         light.append(transcript.model_copy(update={"calls": calls}))
     return StoredRun(path, settings, tuple(light), tuple(read_log(path)))

@@ -65,6 +65,10 @@ class DialogueScope:
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
 
 
+def current_scope() -> DialogueScope:
+    return _scope.get() or DialogueScope()
+
+
 @contextlib.contextmanager
 def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[None]:
     """In its body, every request of this task belongs to one attempt at one dialogue."""
@@ -301,7 +305,7 @@ def key_of(model: str, source: str, messages: Sequence[Message], schema: Schema,
     if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
         settings += json.dumps(further, sort_keys=True)
     digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-    return (_scope.get() or DialogueScope()).sample(digest.digest())
+    return current_scope().sample(digest.digest())
 
 
 @lru_cache(maxsize=2048)

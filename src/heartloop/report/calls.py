@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from heartloop.core.dialogue import Call, Transcript, read_transcripts
+from heartloop.core.dialogue import Call, Transcript
 from heartloop.core.errors import HeartloopError
 from heartloop.core.text import printable
 from heartloop.environments.requests import Replayed
 from heartloop.evaluation.replaying import RunReplay
-from heartloop.evaluation.store import StoredRun
+from heartloop.evaluation.store import StoredRun, stored_transcripts
 from heartloop.models.budget import is_scripted
 
 WITH_TEXTS = 200
@@ -69,8 +69,7 @@ def replays(runs: Sequence[StoredRun], wanted: Sequence[Transcript]) -> Iterator
     for run in runs:
         places = {place: numbers[id(one)] for place, one in enumerate(run.transcripts) if id(one) in numbers}
         replay: RunReplay | None = None
-        file = run.path / "transcripts.jsonl"
-        for place, played in enumerate(islice(read_transcripts(file) if file.is_file() else (), max(places, default=-1) + 1)):
+        for place, played in enumerate(islice(stored_transcripts(run.path), max(places) + 1) if places else ()):
             if place in places:
                 try:
                     replay = replay or RunReplay(run.path, run.transcripts)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail
 from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
 from heartloop.core.system import reported
 from heartloop.environments.dialogue_text import chance
@@ -17,6 +17,7 @@ from heartloop.environments.suites import Judges, Material, Question, RejudgingS
 from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
 from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
+from heartloop.evaluation.store import stored_transcripts
 from heartloop.models.cache import dialogue_scope
 
 
@@ -192,7 +193,7 @@ class JudgedVariants:
         """Judges a job's dialogue in a variant; `originals` is the finished run directory of the suite's first variant."""
         stored: dict[tuple[str, str, int], Transcript] = {}
         if variant != self._suite.variants[0]:
-            stored = {transcript.key: transcript for transcript in read_transcripts(originals / "transcripts.jsonl")}
+            stored = {transcript.key: transcript for transcript in stored_transcripts(originals)}
 
         async def play_job(job: Job) -> Transcript:
             played, scenario = self._source.stored[job.key]
@@ -216,7 +217,7 @@ def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> lis
 
 def judged_variants(paths: Sequence[Mapping[str, Path]], suite: RejudgingSuite) -> list[Variants]:
     return [
-        {variant: list(read_transcripts(path / "transcripts.jsonl")) for variant, path in run.items() if path.is_dir()}
+        {variant: list(stored_transcripts(path)) for variant, path in run.items() if path.is_dir()}
         for run in paths
         if run[suite.variants[0]].is_dir()
     ]
