@@ -1,4 +1,4 @@
-"""One cluster on this machine for all tests of a process, in which commands run."""
+"""One cluster on this machine for the commands that the tests of a file run in their own process."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from heartloop.integrations.ray import HERE, RayPool
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     RayPool(HERE)
     import ray

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.store import RunDirectory, read_log, stored_transcripts
+from heartloop.evaluation.store import read_log, stored_transcripts
 from tests.commands import heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -77,7 +77,7 @@ def test_every_worker_writes_a_file_of_its_own_and_a_finished_run_is_not_played_
     assert "0 dialogues played" in heartloop(*words, cwd=tmp_path, code=0).out
 
 
-def test_workers_that_do_not_see_the_run_directory_have_the_command_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "10")
     heartloop(*words, "--out", "alone", cwd=tmp_path, code=0)
     elsewhere(monkeypatch)
@@ -86,7 +86,7 @@ def test_workers_that_do_not_see_the_run_directory_have_the_command_write(tmp_pa
     assert [path.name for path in (tmp_path / "ray").rglob("*.jsonl") if path.name != "log.jsonl"] == ["transcripts.jsonl"]
 
 
-def test_a_bot_whose_file_only_this_machine_has_travels_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bot_whose_file_the_workers_do_not_see_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch)
     (tmp_path / "travelling_bot.py").write_text(
         "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n"
@@ -94,7 +94,8 @@ def test_a_bot_whose_file_only_this_machine_has_travels_with_the_run(tmp_path: P
     words = ("eval", "sage", "-m", "python:travelling_bot:reply", "--user", "embedded", "--limit", "4", "-E", "max_turns=2")
     heartloop(*words, "--out", "run", "--ray", cwd=tmp_path, code=0)
     replies = {turn.reply for one in stored_transcripts(tmp_path / "run") for turn in one.turns}
-    assert replies and all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)
+    assert replies
+    assert all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)
 
 
 def test_what_cannot_travel_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from heartloop.cli.options import Calls
 from heartloop.core.chat import EMBEDDED
-from heartloop.core.dialogue import Sampling
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
@@ -22,7 +22,7 @@ from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunPlan
+from heartloop.evaluation.runner import Estimate, OpenModels, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
@@ -95,8 +95,11 @@ class Judging:
         asks = calls.pilot or any(map(self.models.meter.is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
 
-    def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
-        return RunPlan(settings=settings, play=play, jobs=jobs, models=self.models, check=self.check)
+    def plan(
+        self, settings: EvaluationSettings, play: Callable[..., Awaitable[Transcript]], jobs: Sequence[Job],
+        source: Callable[[Job], Any],
+    ) -> RunPlan:  # fmt: skip
+        return RunPlan(settings=settings, play=play, source=source, jobs=jobs, models=self.models, check=self.check)
 
 
 def play_run(

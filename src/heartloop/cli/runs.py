@@ -127,7 +127,7 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    plan, stored = by.plan(job.settings, job.play, job.jobs), {one.key for one in job.jobs}
+    plan, stored = by.plan(job.settings, job.play, job.jobs, job.source), {one.key for one in job.jobs}
     if calls.pilot:
         plan = replace(plan, later=[one for one in job.settings.jobs if one.key not in stored])
     played = play_run(path, plan, calls, pilot=by.pilot, done="judged")

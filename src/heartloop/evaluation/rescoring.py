@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,9 +210,19 @@ class Rejudging:
         other = [preset] if preset != self.settings.rejudged["preset"] else []
         return beside(self.run, "judged", self._judge.name, *other)
 
-    async def play(self, job: Job) -> Transcript:
-        played, scenario = self.stored[job.key]
-        return await rejudged(self._spec, played, scenario, self._judge, self._options)
+    def source(self, job: Job) -> tuple[Transcript, Scenario]:
+        """The stored dialogue of a job, and its scenario."""
+        return self.stored[job.key]
+
+    @property
+    def play(self) -> Callable[[Job, tuple[Transcript, Scenario]], Awaitable[Transcript]]:
+        """Judges a job's `source`; a function that does not hold the stored dialogues."""
+        spec, judge, options = self._spec, self._judge, self._options
+
+        async def play_job(job: Job, source: tuple[Transcript, Scenario]) -> Transcript:
+            return await rejudged(spec, *source, judge, options)
+
+        return play_job
 
 
 def _scenarios(

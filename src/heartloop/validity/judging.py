@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -15,7 +15,6 @@ from heartloop.core.system import reported
 from heartloop.environments.dialogue_text import chance
 from heartloop.environments.suites import Judges, Material, Question, RejudgingSuite, RunSuite, Variants
 from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
-from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import stored_transcripts
 from heartloop.models.cache import dialogue_scope
@@ -158,6 +157,9 @@ def _sorted(
             return answers, failed, waiting
 
 
+Source = tuple[Transcript, Any, Transcript | None]
+
+
 class JudgedVariants:
     """A run and the judges that read it in every variant of a suite; `how` are further arguments of `Rejudging`.
 
@@ -189,16 +191,21 @@ class JudgedVariants:
         chosen = {job.key for job in [job for job in order if self._source.stored[job.key][0].scored][: self._limit]}
         return [job for job in self._source.jobs if self._limit is None or job.key in chosen]
 
-    def play(self, variant: str, originals: Path) -> Play:
-        """Judges a job's dialogue in a variant; `originals` is the finished run directory of the suite's first variant."""
+    def source(self, variant: str, originals: Path) -> Callable[[Job], Source]:
+        """A job's dialogue, its scenario, and what the first variant of the suite gave, whose finished run is in `originals`."""
         stored: dict[tuple[str, str, int], Transcript] = {}
         if variant != self._suite.variants[0]:
             stored = {transcript.key: transcript for transcript in stored_transcripts(originals)}
 
-        async def play_job(job: Job) -> Transcript:
-            played, scenario = self._source.stored[job.key]
-            preset = str(self._source.settings.options["preset"])
-            return await self._judges.transcript(played, scenario, variant=variant, preset=preset, original=stored.get(job.key))
+        return lambda job: (*self._source.source(job), stored.get(job.key))
+
+    def play(self, variant: str) -> Callable[[Job, Source], Awaitable[Transcript]]:
+        """Judges a job's `source` in a variant."""
+        judges, preset = self._judges, str(self._source.settings.options["preset"])
+
+        async def play_job(job: Job, source: Source) -> Transcript:
+            played, scenario, original = source
+            return await judges.transcript(played, scenario, variant=variant, preset=preset, original=original)
 
         return play_job
 
