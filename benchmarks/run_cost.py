@@ -1,9 +1,8 @@
 """What a large run costs: `python -m benchmarks.run_cost`
 
-Replays the recorded dialogues of a capable model, and the same judge's second reading of them, and multiplies their mean calls and
+Replays the recorded dialogues of a capable model, and judges them again from the recording. Multiplies their mean calls and
 tokens to 20 models, 1,000 scenarios and 3 judges, at the prices of `examples/prices.toml`. No model is called. Tokens are
-estimated from the recorded texts, as everywhere where no server counts. Writes `benchmarks/results/run_cost.json` and the table
-in `docs/scaling.md`; takes half a minute.
+estimated from the recorded texts. Writes `benchmarks/results/run_cost.json` and the tables in `docs/scaling.md`; takes half a minute.
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ POLICY, SIMULATOR = "openai/gpt-6-luna", "deepseek/deepseek-flash"
 """Whose prices the model under test has, and the user simulator and judges."""
 DIALOGUES = 20 * 1000
 JUDGES = 3
+TIMES = (1, 1, JUDGES - 1)
+"""How often a dialogue is replied to, played with its first judge, and judged again."""
+SECONDS, CONNECTIONS, RATE = 2.0, 200, 2e6
+"""Of a call; calls at once; tokens a minute that the user simulator's provider allows."""
 READ_BEFORE = 0.9
 """Share of the input of user simulators and judges that a provider's cache may have; `benchmarks/results/prompt_cache.md`."""
 ACROSS = ("sage", "eibench", "empa")
@@ -61,6 +64,10 @@ def measured(folder: Path) -> dict[str, Any]:
     return found
 
 
+def tokens(used_by: Mapping[str, float]) -> float:
+    return used_by["input"] + used_by["output"]
+
+
 def cost(used_by: Mapping[str, float], model: str, read_before: float = 0.0) -> float:
     """Of all dialogues, where this share of the input is in the provider's cache."""
     usage = Usage(
@@ -71,26 +78,41 @@ def cost(used_by: Mapping[str, float], model: str, read_before: float = 0.0) -> 
 
 
 def table(found: Mapping[str, Any]) -> str:
-    rows = []
+    each, whole = [], []
     for environment, one in found.items():
-        policy, others, rejudging = one["policy"], one["others"], one["rejudging"]
-        parts = [(policy, 1), (others, 1), (rejudging, JUDGES - 1)]
-        calls = sum(part["calls"] * times for part, times in parts)
-        tokens = sum((part["input"] + part["output"]) * times for part, times in parts)
-        money = [
+        policy, others, rejudging = parts = [one[name] for name in ("policy", "others", "rejudging")]
+        each.append([environment, *(f"{value:,.0f}" for part in parts for value in (part["calls"], tokens(part)))])
+        calls = DIALOGUES * sum(part["calls"] * times for part, times in zip(parts, TIMES, strict=True))
+        all_tokens = DIALOGUES * sum(tokens(part) * times for part, times in zip(parts, TIMES, strict=True))
+        costs = [
             cost(policy, POLICY) + cost(others, SIMULATOR, share) + (JUDGES - 1) * cost(rejudging, SIMULATOR, share)
-            for share in (0.0, READ_BEFORE)
+            for share in ((0.0, READ_BEFORE) if environment in ACROSS else (0.0,))
         ]
-        rows.append(
+        hours = calls * SECONDS / CONNECTIONS / 3600, DIALOGUES * tokens(others) / RATE / 60
+        whole.append(
             [
-                environment, f"{policy['input'] + policy['output']:,}", f"{others['input'] + others['output']:,}",
-                f"{rejudging['input'] + rejudging['output']:,}", f"{DIALOGUES * calls / 1e6:.2f} million",
-                f"{DIALOGUES * tokens / 1e6:,.0f} million", f"{money[0]:,.0f}", f"{money[1]:,.0f}" if environment in ACROSS else "",
+                environment, f"{calls:,.0f}", f"{all_tokens / 1e6:,.0f} million", f"{costs[0]:,.0f}",
+                *(f"{value:,.0f}" for value in costs[1:] or [costs[0]]), *(f"{value:.1f}" for value in hours),
             ]
         )  # fmt: skip
-    return columns(
-        ["", "tokens of the model under test", "of the user simulator and the first judge", "of each further judge", "calls of the run", "tokens of the run", "cost", f"cost, {READ_BEFORE:.0%} of the input cached"],
-        rows,
+    return (
+        "One dialogue:\n\n"
+        + columns(
+            [
+                "", "model under test: calls", "tokens", "user simulator and first judge: calls", "tokens",
+                "each further judge: calls", "tokens",
+            ],
+            each,
+        )
+        + f"\n\nThe run of {DIALOGUES:,} dialogues and {JUDGES} judges:\n\n"
+        + columns(
+            [
+                "", "calls", "tokens", "cost", f"cost, {READ_BEFORE:.0%} of the input cached",
+                f"hours at {SECONDS:g} s a call, {CONNECTIONS} at once",
+                f"hours to play at {RATE / 1e6:g} million tokens a minute",
+            ],
+            whole,
+        )
     )  # fmt: skip
 
 
