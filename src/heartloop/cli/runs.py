@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -146,8 +147,11 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
+    plan, stored = by.plan(job.settings, job.play, job.jobs, job.source), {one.key for one in job.jobs}
+    if calls.pilot:
+        plan = replace(plan, later=[one for one in job.settings.jobs if one.key not in stored])
     with by_batches(by, path, calls) if batch else contextlib.nullcontext(calls) as how:
-        played = play_run(path, by.plan(job.settings, job.play, job.jobs, job.source), how, pilot=by.pilot, done="judged")
+        played = play_run(path, plan, how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}")
