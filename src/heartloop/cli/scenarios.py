@@ -102,7 +102,7 @@ def scenarios_show(
     prompt: Annotated[bool, Option("--prompt", help="Print the first request to each role instead.")] = False,
     role: Annotated[str | None, Option(help="Only requests to this role: policy, user, judge, ...")] = None,
     option: given.OptionValues = None,
-    run: Annotated[Path | None, Option(help="Print the requests of a dialogue of this run, replayed.")] = None,
+    run: Annotated[Path | None, given.RunOption(help="Print the requests of a dialogue of this run, replayed.")] = None,
     dialogue: Annotated[
         str | None, Option(help="Dialogue of --run: model|scenario|repeat, or a part that only one has. Default: ID.")
     ] = None,

@@ -442,7 +442,8 @@ def cut_torn_tail(path: Path) -> None:
         with path.open("rb+") as file:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 end = content.rfind(b"\n") + 1
-            file.truncate(end)
+            if end < path.stat().st_size:
+                file.truncate(end)
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

@@ -22,6 +22,7 @@ from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.remote import close_all, local, new
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
@@ -104,7 +105,7 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    run = Run(Path(path))
+    run = Run(local(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run
 
@@ -189,7 +190,7 @@ def evaluate(
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = plan.path if out is None else Path(out)
+        path = plan.path if out is None else new(out)
         line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
         played = play_run(  # `pilot`: a paid run of which the first dialogues all fail stops
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
@@ -197,6 +198,9 @@ def evaluate(
         )  # fmt: skip
     except UseError as error:
         raise type(error)(_OPTION.sub(_argument, str(error))) from error
+    finally:
+        for sentence in close_all():
+            _warn(sentence)
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")

@@ -7,6 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +17,9 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
-from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
+from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Scenario
 from heartloop.evaluation.digests import Place
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import (
@@ -93,7 +95,7 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     now = spec.read_options({**as_played.model_dump(), **asked})
     played = {dialogue.key: (place, dialogue.preset) for place, dialogue in stored_dialogues(run)}  # the last line of each
     presets = sorted({preset for _, preset in played.values()}) or [as_played.preset]
-    source = {"from": str(run), "preset": " and ".join(presets), "transcripts": stored_sha256(run), "options": dict(given)}
+    source = {"from": with_urls(run), "preset": " and ".join(presets), "transcripts": stored_sha256(run), "options": dict(given)}
     new = {**settings, "options": now.model_dump(mode="json"), "rescored": source}
     result = Rescored(out, copied=now == as_played)
     with reported(f"write to {out}"):
@@ -195,7 +197,7 @@ class Rejudging:
                 "prices": {**source.prices, **(prices or {})},
             },
             rejudged={
-                "from": str(run),
+                "from": with_urls(run),
                 "transcripts": stored_sha256(run),
                 "user": " and ".join(sorted(users)),
                 "preset": str(source.options["preset"]),
@@ -225,13 +227,8 @@ class Rejudging:
 
     @property
     def play(self) -> Callable[[Job, tuple[Transcript, Scenario]], Awaitable[Transcript]]:
-        """Judges a job's `source`; a function that holds no stored dialogues."""
-        spec, judge, options = self._spec, self._judge, self._options
-
-        async def play_job(job: Job, source: tuple[Transcript, Scenario]) -> Transcript:
-            return await rejudged(spec, *source, judge, options)
-
-        return play_job
+        """Judges a job, given its `source`."""
+        return partial(_play, self._spec, self._judge, self._options)
 
 
 class _Stored(NamedTuple):
@@ -239,6 +236,12 @@ class _Stored(NamedTuple):
     number: int
     seed: int
     scored: bool
+
+
+async def _play(
+    spec: EnvironmentSpec, judge: Judge, options: Options, job: Job, source: tuple[Transcript, Scenario]
+) -> Transcript:
+    return await rejudged(spec, *source, judge, options)
 
 
 def _scenarios(

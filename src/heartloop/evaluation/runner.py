@@ -28,6 +28,7 @@ from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
+from heartloop.models.batch import BatchChat
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
@@ -99,8 +100,9 @@ class OpenModels:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        """What local models generate, and what rate limits do, in words for the progress line."""
-        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
+        """What batches, local models and rate limits do, in words for the progress line."""
+        batches = [model.progress for model in self.opened.values() if isinstance(model, BatchChat)]
+        return "  ".join(filter(None, (*batches, local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,8 @@ class RunPlan:
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
     """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+    later: Sequence[Job] = ()
+    """Jobs that cannot be played yet and are part of the estimate."""
 
     def arguments(self, job: Job) -> tuple[Any, ...]:
         return (job,) if self.source is None else (job, self.source(job))
@@ -287,7 +291,8 @@ def play_run(
                 return await work_through(
                     directory, play_job, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
                     earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
-                    agreed=agreed, affords=meter.affords, finished=finish, report=line.show if line is not None else None,
+                    agreed=agreed, later=plan.later, affords=meter.affords, finished=finish,
+                    report=line.show if line is not None else None,
                 )  # fmt: skip
         finally:
             await close(opened)
@@ -390,6 +395,7 @@ async def work_through(
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     agreed: bool = False,
+    later: Sequence[Job] = (),
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -402,6 +408,7 @@ async def work_through(
             of the pilot failed, the run stops with the cause.
         agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
             If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
+        later: jobs that are part of the estimate, and not played.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -540,9 +547,9 @@ async def work_through(
         failures = [failure for t in piloted if (failure := _never_answered(t))]
         if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
-        if stopped is None and rest:
+        if stopped is None and (rest or later):
             asked = time.monotonic()
-            estimate = _estimate([*earlier, *spent.values()], rest, max_connections)
+            estimate = _estimate([*earlier, *spent.values()], [*rest, *later], max_connections)
             if not pilot(estimate._replace(earlier=len(earlier))):
                 stopped = DECLINED
             started += time.monotonic() - asked  # the time of the answer is not part of the run

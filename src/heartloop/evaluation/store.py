@@ -38,6 +38,7 @@ from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
 from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -191,6 +192,10 @@ class RunDirectory:
             self.written.remove(transcript.key)
         else:
             with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self.worker_file(0)
                 if self._file is None:
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
@@ -222,7 +227,7 @@ class RunDirectory:
         files = json_lines(self.path)
         used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
         self._session = 1 + max(map(_session, used), default=0)
-        first = self._session == 1 and (self.transcripts in files or not used)
+        first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
         self.transcripts = self.path / _OWN if first else self.worker_file(0)
         for file in files:
             cut_torn_tail(file)
@@ -341,7 +346,7 @@ def check_new(out: Path) -> None:
 def beside(run: Path, *words: str) -> Path:
     """The default path of what is made from a run: next to it, its name followed by words."""
     here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
+    return sibling(here, "-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
 
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -20,6 +21,8 @@ from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import stored_dialogues, stored_transcripts
 from heartloop.models.cache import dialogue_scope
+
+_Source = tuple[Transcript, Scenario, Transcript | None]
 
 
 class Answered(NamedTuple):
@@ -159,9 +162,6 @@ def _sorted(
             return answers, failed, waiting
 
 
-Source = tuple[Transcript, Scenario, Transcript | None]
-
-
 class JudgedVariants:
     """A run and the judges that read it in every variant of a suite; `how` are further arguments of `Rejudging`.
 
@@ -193,27 +193,26 @@ class JudgedVariants:
         chosen = {job.key for job in [job for job in order if self._source.is_scored(job)][: self._limit]}
         return [job for job in self._source.jobs if self._limit is None or job.key in chosen]
 
-    def source(self, variant: str, originals: Path) -> Callable[[Job], Source]:
-        """What gives a job's dialogue, its scenario, and its judged original from the finished run of the first variant."""
+    def source(self, variant: str, originals: Path) -> Callable[[Job], _Source]:
+        """What gives a job's dialogue, scenario, and judged original from the finished run of the suite's first variant."""
         places: dict[tuple[str, str, int], Place] = {}
         if variant != self._suite.variants[0]:
             places = {transcript.key: place for place, transcript in stored_dialogues(originals)}
 
-        def source(job: Job) -> Source:
+        def source(job: Job) -> _Source:
             original = places.get(job.key)
             return (*self._source.source(job), original.read() if original else None)
 
         return source
 
-    def play(self, variant: str) -> Callable[[Job, Source], Awaitable[Transcript]]:
-        """Judges a job's `source` in a variant."""
-        judges, preset = self._judges, str(self._source.settings.options["preset"])
+    def play(self, variant: str) -> Callable[[Job, _Source], Awaitable[Transcript]]:
+        """Judges a job's dialogue in a variant, given its `source`."""
+        return partial(_play, self._judges, variant, str(self._source.settings.options["preset"]))
 
-        async def play_job(job: Job, source: Source) -> Transcript:
-            played, scenario, original = source
-            return await judges.transcript(played, scenario, variant=variant, preset=preset, original=original)
 
-        return play_job
+async def _play(judges: Judges, variant: str, preset: str, job: Job, source: _Source) -> Transcript:
+    played, scenario, original = source
+    return await judges.transcript(played, scenario, variant=variant, preset=preset, original=original)
 
 
 def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> list[dict[str, Path]]:
