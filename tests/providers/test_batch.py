@@ -140,6 +140,9 @@ async def test_a_refused_line_leaves_its_dialogue_unscored_as_a_refused_call_doe
         done = await over_http(server, *BATCH, "--out", "empty", cwd=place, code=1)
     assert "Stopped early" in done.err
     assert "LAB_API_KEY" in done.err
+    async with BatchServer("unauthorized@feel") as server:  # its message repeats the key
+        await over_http(server, *BATCH, "--out", "wrong-key", cwd=place, code=1)
+    assert files_with(KEY, place) == []
 
 
 async def test_a_setting_that_the_endpoint_refuses_is_left_out_of_the_next_batch(place: Path) -> None:
@@ -153,7 +156,7 @@ async def test_a_setting_that_the_endpoint_refuses_is_left_out_of_the_next_batch
 async def test_a_batch_that_fails_validation_stops_the_run_with_the_message_of_the_provider(place: Path) -> None:
     async with BatchServer(invalid={"code": "model_not_found", "message": f"No batches for this model; key {KEY}."}) as server:
         done = await over_http(server, *BATCH, cwd=place, code=1)
-    assert "model_not_found No batches for this model" in done.err
+    assert "model_not_found: No batches for this model" in done.err
     assert "4 dialogues were not judged" in " ".join(done.err.split())
     assert KEY not in done.err
     async with BatchServer() as server:
@@ -194,7 +197,7 @@ async def test_a_server_without_batches_and_judges_without_are_refused(place: Pa
         done = await over_http(server, *BATCH, cwd=place, code=2)
     assert "no batch interface" in done.err
     words = ("rejudge", "run", "--batch", "--judge")
-    refused(*words, "anthropic/claude-sonnet-5-5", cwd=place, said=["anthropic", "azure, groq, openai"])
+    refused(*words, "anthropic/claude-sonnet-5-5", cwd=place, said=["anthropic", "openai, groq, azure"])
     refused(*words, "embedded", cwd=place, said="service/model")
 
 

@@ -112,9 +112,7 @@ def rejudge(
     batch: Annotated[
         bool,
         Option(
-            "--batch",
-            help="Send the judge's calls through its provider's batch interface: cheaper, up to a day for each call of a "
-            "dialogue. --prices are those of batches.",
+            "--batch", help="Call the judge through its provider's batch interface: up to a day a round, --prices of batches."
         ),
     ] = False,
     *,
@@ -126,10 +124,8 @@ def rejudge(
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
-    from heartloop.models.batch import BatchChat, check_offered
+    from heartloop.models.batch import BatchChat
 
-    if batch:
-        check_offered(judge)
     by = Judging([judge], request, calls, **({"endpoint": BatchChat} if batch else {}))
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
@@ -137,7 +133,7 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    with by_batches(by, path, calls) if batch else contextlib.nullcontext(calls) as how:
+    with by_batches(by, path / "batches", calls) if batch else contextlib.nullcontext(calls) as how:
         played = play_run(path, by.plan(job.settings, job.play, job.jobs), how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).transcripts, played.run.transcripts)
     say(f"\n{both}")
