@@ -73,6 +73,7 @@ async def test_each_turn_is_a_batch_and_every_dialogue_is_as_judged_directly(pla
         assert (len(server.batches), server.direct) == (TURNS, 0)
         assert set(server.billed.values()) == {1}
         submitted = server.steps["create"]
+        assert "pass it again" in (await over_http(server, *JUDGE, cwd=place, code=2)).err
         again = await over_http(server, *BATCH, cwd=place, code=0)
         assert server.steps["create"] == submitted
     assert "4 dialogues judged" in done.out
@@ -89,6 +90,16 @@ async def test_judges_of_whole_dialogues_need_one_batch(environment: str, tmp_pa
         assert (len(server.batches), server.direct) == (1, 0)
         assert server.billed.total() == sum(c["role"] != "policy" for row in judged(tmp_path / "judged") for c in row["calls"])
     assert judged(tmp_path / "judged") == await directly(tmp_path)
+
+
+async def test_more_dialogues_than_wait_at_a_time_follow_those_that_are_finished(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heartloop.cli.running.DIALOGUES", 2)
+    async with BatchServer() as server:
+        await over_http(server, *BATCH, cwd=place, code=0)
+        assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [2] * 2 * TURNS
+    assert judged(place / "judged") == await directly(place)
 
 
 async def test_equal_requests_of_two_dialogues_are_two_lines(tmp_path: Path) -> None:

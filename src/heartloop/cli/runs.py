@@ -133,6 +133,8 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
+    if not batch and (path / "batches").is_dir():  # else their answers would be paid for again
+        raise UseError(f"{path} was judged with --batch; pass it again, or remove {path / 'batches'}")
     with by_batches(by, path / "batches", calls) if batch else contextlib.nullcontext(calls) as how:
         played = play_run(path, by.plan(job.settings, job.play, job.jobs), how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).transcripts, played.run.transcripts)

@@ -108,7 +108,6 @@ class BatchChat(EndpointChat):
         self._most = _MOST_LINES
         self._full = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._submitter: asyncio.Task[None] | None = None
         self._stopped: Exception | None = None
 
     async def close(self) -> None:
@@ -148,13 +147,12 @@ class BatchChat(EndpointChat):
         if self._earlier is None:
             self._earlier = {}
             self._read_folder(self._earlier)
+            self._start(self._submit_queue())
         if earlier := self._earlier.get(request):
             return earlier.popleft()
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._queue.append((request, to_json(body), answer))
         self._arrived += 1
-        if self._submitter is None or self._submitter.done():
-            self._submitter = self._start(self._submit_queue())
         return answer
 
     def _read_folder(self, earlier: dict[str, deque[_Answer]]) -> None:
@@ -177,7 +175,7 @@ class BatchChat(EndpointChat):
             for name, answer in found.items():
                 earlier.setdefault(name.partition("-")[0], deque()).append(answer)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
             try:
                 await work
@@ -189,7 +187,6 @@ class BatchChat(EndpointChat):
         task = asyncio.create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
     def _stop(self, error: Exception) -> None:
         self._stopped = error  # which those that wait raise when they look again
@@ -198,10 +195,10 @@ class BatchChat(EndpointChat):
                 answer.set_result(None)
 
     async def _submit_queue(self) -> None:
-        while self._queue:
+        while True:
             before = self._arrived
             await asyncio.sleep(_QUIET * self.factor)
-            if self._arrived == before and not (self._full and self.open):
+            if self._queue and self._arrived == before and not (self._full and self.open):
                 await self._submit()
 
     async def _submit(self) -> None:
