@@ -210,6 +210,8 @@ async def test_a_server_without_batches_and_judges_without_are_refused(place: Pa
     words = ("rejudge", "run", "--batch", "--judge")
     refused(*words, "anthropic/claude-sonnet-5-5", cwd=place, said=["anthropic", "openai, groq, azure"])
     refused(*words, "embedded", cwd=place, said="service/model")
+    nowhere = {"LAB_BASE_URL": "http://127.0.0.1:9/v1", "LAB_API_KEY": KEY}
+    refused(*words, "lab/judge", "--ray", "auto", cwd=place, said="--ray", **nowhere)
 
 
 async def test_the_pilot_is_judged_directly_and_a_limit_holds_in_batches(place: Path) -> None:

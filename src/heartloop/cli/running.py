@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from heartloop.cli.options import Calls
 from heartloop.core.chat import EMBEDDED
-from heartloop.core.dialogue import Sampling
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
@@ -24,10 +24,12 @@ from heartloop.evaluation import runner
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunPlan
+from heartloop.evaluation.remote import with_urls
+from heartloop.evaluation.runner import Estimate, OpenModels, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
+from heartloop.integrations.ray import RayPool
 from heartloop.models.batch import DIALOGUES, BatchChat
 from heartloop.models.budget import Meter, is_baseline, is_scripted
 from heartloop.models.check import AskedRole, EndpointCheck
@@ -100,8 +102,11 @@ class Judging:
         asks = calls.pilot or any(map(self.models.meter.is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
 
-    def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
-        return RunPlan(settings=settings, play=play, jobs=jobs, models=self.models, check=self.check)
+    def plan(
+        self, settings: EvaluationSettings, play: Callable[..., Awaitable[Transcript]], jobs: Sequence[Job],
+        source: Callable[[Job], Any],
+    ) -> RunPlan:  # fmt: skip
+        return RunPlan(settings=settings, play=play, source=source, jobs=jobs, models=self.models, check=self.check)
 
 
 @contextlib.contextmanager
@@ -110,6 +115,8 @@ def by_batches(by: Judging, folder: Path, calls: Calls) -> Iterator[Calls]:
     judge, pilot = next(iter(by.models.opened.values()), None), by.pilot
     if not isinstance(judge, BatchChat):
         raise UseError(f"--batch needs a judge behind an endpoint, service/model; --judge is {next(iter(by.by_name))}")
+    if calls.ray is not None:
+        raise UseError("--batch waits for a provider and needs no cluster; pass it without --ray")
     judge.folder = folder
     if pilot is not None:
         pilot.batch, judge.direct = True, lambda: not pilot.asked
@@ -136,7 +143,8 @@ def play_run(
         pilot.line = line
     played = runner.play_run(
         path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed and not pilot.batch, line=line, scored=show,
-        tell=partial(say, err=True), max_connections=calls.max_connections, retry_failed=calls.retry_failed,
+        pool=None if calls.ray is None else RayPool(calls.ray), tell=partial(say, err=True),
+        max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
     ended = played.ended
     if calls.max_tokens is not None and all(map(is_scripted, plan.models.opened)):
@@ -174,4 +182,5 @@ def play_run(
 
 def next_lines(path: Path, run: StoredRun, *, report: bool) -> str:
     """The last lines of a command that made a run: its path and that of its report, which is written here."""
-    return f"Run: {path}\nReport: {write_site([run], path / 'report') if report else f'heartloop report {path}'}"
+    made = write_site([run], path / "report") if report else f"heartloop report {path}"
+    return with_urls(f"Run: {path}\nReport: {made}")

@@ -12,14 +12,15 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, failed_replies, used_up_by_thinking
+from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
 from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
@@ -109,13 +110,31 @@ class RunPlan:
     """A run that is ready to be played; `jobs` are by default those of the settings."""
 
     settings: EvaluationSettings
-    play: Play
+    play: Callable[..., Awaitable[Transcript]]
+    """Plays a job; its second argument is what `source` gives, if there is one."""
+    source: Callable[[Job], Any] | None = None
+    """What a job needs besides the plan, such as a stored dialogue; called in the process of the run."""
     models: OpenModels = field(default_factory=OpenModels)
     jobs: Sequence[Job] | None = None
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
     """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+    later: Sequence[Job] = ()
+    """Jobs that cannot be played yet and are part of the estimate."""
+
+    def arguments(self, job: Job) -> tuple[Any, ...]:
+        return (job,) if self.source is None else (job, self.source(job))
+
+
+class Pool(Protocol):
+    """Other processes that play the dialogues of a run."""
+
+    def playing(self, plan: RunPlan, directory: RunDirectory, most: int) -> AbstractAsyncContextManager[Play]:
+        """Within it, a function that has a job played elsewhere, for at most so many jobs at once.
+
+        What the meter, the gates and the cache of the plan's models do, they do in this process.
+        """
 
 
 class Played(NamedTuple):
@@ -135,34 +154,39 @@ class Played(NamedTuple):
     @property
     def failed_replies(self) -> str:
         """One sentence on replies that bots failed to give, with the first cause; empty without one."""
-        turns = [turn for t in self.run.transcripts for turn in t.turns]
-        if not (errors := [turn.error for turn in turns if turn.error is not None]) or self.run.settings.get("rejudged"):
+        failed = sum(one.failed_replies for one in self.run.digests)
+        if not failed or self.run.settings.get("rejudged"):
             return ""
-        return (
-            f"{len(errors)} of {amount(len(turns), 'reply', 'replies')} failed and are scored as silence; the first: {errors[0]}"
-        )
+        first = next(one.error for one in self.run.digests if one.error is not None)
+        return f"{failed} of {self._replies} failed and are scored as silence; the first: {first}"
 
     @property
     def broken_bots(self) -> list[str]:
         """A sentence on each model of whose replies more than `ALLOWED_FAILED` failed."""
-        turns: dict[str, list[Turn]] = {}
-        for dialogue in latest(self.run.transcripts) if not self.run.settings.get("rejudged") else ():
-            turns.setdefault(dialogue.model, []).extend(dialogue.turns)
+        replies: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for dialogue in latest(self.run.digests) if not self.run.settings.get("rejudged") else ():
+            replies[dialogue.model] += len(dialogue.lengths)
+            failed[dialogue.model] += dialogue.failed_replies
         return [
-            f"{failed} of {amount(len(mine), 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
+            f"{failed[model]} of {amount(n, 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
             "correct the bot, then evaluate it into another --out"
-            for model, mine in turns.items()
-            if (failed := failed_replies(mine)) > ALLOWED_FAILED * len(mine)
+            for model, n in replies.items()
+            if failed[model] > ALLOWED_FAILED * n
         ]
 
     @property
     def thinking_only(self) -> str:
         """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
-        replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
-        cut = [sampling.max_tokens if sampling else None for sampling, turn in replies if turn.silent and turn.truncated]
+        cut = [one for one in self.run.digests if one.used_up]
         if not cut or self.run.settings.get("rejudged"):
             return ""
-        return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
+        limit = sampling.max_tokens if (sampling := cut[0].sampling.get("policy")) else None
+        return f"{sum(one.used_up for one in cut)} of {self._replies} empty: {used_up_by_thinking('policy', limit)}"
+
+    @property
+    def _replies(self) -> str:
+        return amount(sum(len(one.lengths) for one in self.run.digests), "reply", "replies")
 
     def code(self, *, pilot: bool = False) -> int:
         """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too much is unscored or failed."""
@@ -213,6 +237,7 @@ def play_run(
     pilot: Callable[[Estimate], bool] | None = None,
     agreed: bool = False,
     line: ProgressLine | None = None,
+    pool: Pool | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
@@ -252,19 +277,23 @@ def play_run(
         lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
         directory.note(lost=[[model, role, *usage.counts]])
 
-    async def play_and_flush(job: Job) -> Transcript:
-        transcript = await plan.play(job)
+    async def play_here(job: Job) -> Transcript:
+        transcript = await plan.play(*plan.arguments(job))
         if cache is not None:
             cache.write()  # before the transcript, so that every finished dialogue can be replayed
         return transcript
 
     async def go(directory: RunDirectory) -> RunResult:
+        most = min(max_connections, len(unfinished(directory, jobs, retry_failed=retry_failed)))
+        playing = contextlib.nullcontext(play_here) if pool is None or not most else pool.playing(plan, directory, most)
         try:
-            return await work_through(
-                directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
-                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models, agreed=agreed,
-                affords=meter.affords, finished=finish, report=line.show if line is not None else None,
-            )  # fmt: skip
+            async with playing as play_job:
+                return await work_through(
+                    directory, play_job, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
+                    earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                    agreed=agreed, later=plan.later, affords=meter.affords, finished=finish,
+                    report=line.show if line is not None else None,
+                )  # fmt: skip
         finally:
             await close(opened)
 
@@ -278,7 +307,7 @@ def play_run(
             with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
                 for job in left:
                     with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
-                        await plan.play(job)
+                        await plan.play(*plan.arguments(job))
                 return True
         await plan.check.ask(under_test, tell=tell)
         return False
@@ -366,6 +395,7 @@ async def work_through(
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     agreed: bool = False,
+    later: Sequence[Job] = (),
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -378,6 +408,7 @@ async def work_through(
             of the pilot failed, the run stops with the cause.
         agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
             If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
+        later: jobs that are part of the estimate, and not played.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -516,9 +547,9 @@ async def work_through(
         failures = [failure for t in piloted if (failure := _never_answered(t))]
         if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
-        if stopped is None and rest:
+        if stopped is None and (rest or later):
             asked = time.monotonic()
-            estimate = _estimate([*earlier, *spent.values()], rest, max_connections)
+            estimate = _estimate([*earlier, *spent.values()], [*rest, *later], max_connections)
             if not pilot(estimate._replace(earlier=len(earlier))):
                 stopped = DECLINED
             started += time.monotonic() - asked  # the time of the answer is not part of the run

@@ -67,6 +67,10 @@ cached_under: ContextVar[Key | None] = ContextVar("cached_under", default=None)
 """The key under which the cache will keep the answer of the call that is made, for models that keep answers too."""
 
 
+def current_scope() -> DialogueScope:
+    return _scope.get() or DialogueScope()
+
+
 @contextlib.contextmanager
 def dialogue_scope(repeat: int = 0, attempt: int = 0) -> Iterator[None]:
     """In its body, every request of this task belongs to one attempt at one dialogue."""
@@ -304,7 +308,7 @@ def key_of(model: str, source: str, messages: Sequence[Message], schema: Schema,
     if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
         settings += json.dumps(further, sort_keys=True)
     digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-    return (_scope.get() or DialogueScope()).sample(digest.digest())
+    return current_scope().sample(digest.digest())
 
 
 @lru_cache(maxsize=2048)

@@ -151,26 +151,30 @@ class Connections(AbstractAsyncContextManager["Connections"]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._session: aiohttp.ClientSession | None = None
         self._gates: defaultdict[str, dict[str, Gate]] = defaultdict(dict)  # by address and model
-        self._habits: dict[tuple[str, str], Habits] = {}
+        self.known: dict[tuple[str, str], Habits] = {}
+        """What each model does not support, by address and model."""
         self.ratios: defaultdict[tuple[str, str], deque[float]] = defaultdict(lambda: deque(maxlen=64))
         """Tokens per character of short prompts, by address and model."""
 
     def session(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self._session is None or self._session.closed or self._loop is not loop:
+        self._follow_loop()
+        if self._session is None or self._session.closed:
             import aiohttp
 
-            if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
-                self._loop = loop
-                for gates in self._gates.values():
-                    gates |= {model: Gate(gate.pace, gate.address, gates.values()) for model, gate in gates.items()}
             # limit=0: aiohttp's own limit would count the wait for a socket as part of the timeout
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
+    def _follow_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # the events of a gate belong to one loop, what it learned does not
+            self._loop, self._session = loop, None
+            for gates in self._gates.values():
+                gates |= {model: Gate(gate.pace, gate.address, gates.values()) for model, gate in gates.items()}
+
     def gate(self, address: str, model: str) -> Gate:
-        """The gate of a model at an address; call `session` first."""
+        self._follow_loop()
         gates = self._gates[address]
         if model not in gates:
             first = FIRST_LOCAL if is_loopback(address) else FIRST
@@ -191,11 +195,11 @@ class Connections(AbstractAsyncContextManager["Connections"]):
 
     def habits(self, address: str, model: str, first: Habits) -> Habits:
         """What is known of a model, or `first` before anything is."""
-        return self._habits.get((address, model), first)
+        return self.known.get((address, model), first)
 
     def remember(self, address: str, model: str, habits: Habits) -> None:
-        known = self._habits.get((address, model), habits)
-        self._habits[address, model] = Habits(
+        known = self.known.get((address, model), habits)
+        self.known[address, model] = Habits(
             max(known.format, habits.format), known.long_name or habits.long_name, known.refused | habits.refused
         )
 
@@ -264,6 +268,9 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         """Calls sent without a setting that the endpoint refused, by setting: `seed`, `response_format`, ..."""
         self.headers: Mapping[str, str] = {}
         """Of the latest response."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "headers": {}}  # those of a response cannot be pickled
 
     def _at(self, path: str, query: str = "") -> str:
         parts = self._parts
@@ -421,7 +428,7 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         usage: Usage = getattr(outcome, "usage", Usage())
         allowance = read_allowance(headers, usage.total)
         if isinstance(outcome, Trouble) and outcome.limited:
-            again = gate.refused(sent, outcome.text, outcome.wait, allowance)
+            again = await gate.refused(sent, outcome.text, outcome.wait, allowance)
             return outcome._replace(again=again, text=outcome.text if again else gate.reason)
         gate.done(sent, allowance)
         return outcome
