@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -201,6 +202,14 @@ async def test_a_submission_whose_answer_was_lost_is_found_by_its_metadata(place
         await over_http(server, *BATCH, cwd=place, code=0)
         assert len(server.batches) == TURNS
         assert set(server.billed.values()) == {1}
+
+
+async def test_a_file_that_the_provider_reads_first_is_submitted_after_that(place: Path) -> None:
+    async with BatchServer(reads_first=True) as server:
+        azure = {"AZURE_BASE_URL": server.base_url, "AZURE_API_KEY": KEY}
+        await over_http(server, *BATCH, "--judge", "azure/my-deployment", cwd=place, code=0, **azure)
+        assert server.billed.total() == 4 * TURNS
+        assert {json.loads(line)["body"]["model"] for line in server.files["file-1"].splitlines()} == {"my-deployment"}
 
 
 async def test_a_server_without_batches_and_judges_without_are_refused(place: Path) -> None:
