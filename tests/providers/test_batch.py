@@ -285,6 +285,25 @@ async def test_a_process_killed_at_any_step_continues_without_paying_twice(step:
 
 
 @pytest.mark.slow
+async def test_a_process_killed_with_a_cache_finds_its_answers_in_either(place: Path) -> None:
+    words = (*BATCH, "--cache", "answers.sqlite")
+    async with BatchServer(hold="create:3") as server:
+        await stopped(server, words, place, signal.SIGKILL)
+        await over_http(server, *words, cwd=place, code=0)
+        assert set(server.billed.values()) == {1}
+        assert server.billed.total() == 4 * TURNS
+
+
+@pytest.mark.slow
+async def test_a_batch_that_never_reached_the_provider_is_submitted_again(place: Path) -> None:
+    async with BatchServer(hold="create:1") as server:
+        await stopped(server, BATCH, place, signal.SIGKILL)
+        server.batches.clear()
+        await over_http(server, *BATCH, cwd=place, code=0)
+        assert server.billed.total() == 4 * TURNS
+
+
+@pytest.mark.slow
 async def test_ctrl_c_leaves_the_batch_running_and_says_so(place: Path) -> None:
     async with BatchServer(hold="look:2") as server:
         done = await stopped(server, BATCH, place, signal.SIGINT)
