@@ -109,6 +109,36 @@ def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
     assert "lock" in done.err
 
 
+def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:
+    words = ("eval", "empa", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "6", "--out", "run")
+    heartloop(*words, "-E", "max_turns=4", cwd=tmp_path, code=0)
+    for name, further in (("alone", ()), ("ray", ("--ray",))):
+        heartloop("rejudge", "run", "--judge", "embedded", "--out", f"judged-{name}", *further, cwd=tmp_path, code=0)
+        suite = ("validate", "run", "--suite", "perturbation", "--judge", "embedded", "--out", f"valid-{name}")
+        heartloop(*suite, *further, cwd=tmp_path, code=0)
+    assert len(timeless(tmp_path / "judged-ray")) == 6
+    assert timeless(tmp_path / "judged-ray") == timeless(tmp_path / "judged-alone")
+    variants = [path.parent for path in (tmp_path / "valid-ray").rglob("settings.json")]
+    assert len(variants) > 1
+    for variant in variants:
+        assert timeless(variant) == timeless(tmp_path / "valid-alone" / variant.relative_to(tmp_path / "valid-ray"))
+
+
+async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        await over_http(server, *LAB, "--limit", "6", "--out", "run", cwd=tmp_path, code=0)
+        for name, further in (("alone", ()), ("ray", ("--ray",))):
+            words = ("rejudge", "run", "--judge", "lab/judge", "--yes", "--out", name, *further)
+            await over_http(server, *words, cwd=tmp_path, code=0)
+    assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+
+
+def test_questions_about_a_run_are_asked_without_workers(tmp_path: Path) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "--out", "run")
+    heartloop(*words, cwd=tmp_path, code=0)
+    refused("validate", "run", "--suite", "strategies", "--ray", cwd=tmp_path, said="--ray applies only to suites that rejudge")
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "nowhere", "127.0.0.1:what"])
 def test_a_wrong_address_is_refused_in_a_sentence(address: str, tmp_path: Path) -> None:
     import ray

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
+
+from heartloop.evaluation.remote import local, new
 
 Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
@@ -36,8 +38,12 @@ Cache = Annotated[
 ]
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
+# Parameters that take a run or folder of runs, or its URL; those of `Out` write to it.
+RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local)
+OutArgument, OutOption = partial(Argument, parser=new), partial(Option, parser=new)
+
 # Options of commands that read a finished run.
-NewRun = Annotated[Path | None, Option(help="New run directory. Default: next to the run.")]
+NewRun = Annotated[Path | None, OutOption(help="New run directory. Default: next to the run.")]
 Judge = Annotated[str, Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
 JudgeRequest = Annotated[
     list[str] | None,

@@ -39,8 +39,6 @@ def read_runs(
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
-    if calls.ray is not None:
-        raise UseError("--ray applies only to suites that rejudge runs; remove it")
     folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     whole = material._replace(earlier=answers)
@@ -87,8 +85,9 @@ def rejudge_runs(
         if pilot is not None:
             pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
         typer.echo(f"{path[variant]}:")
-        stored = source.source(variant, path[suite.variants[0]])
-        plan = by.plan(source.settings(variant), source.play(variant), source.jobs, stored)
+        plan = by.plan(
+            source.settings(variant), source.play(variant), source.jobs, source.source(variant, path[suite.variants[0]])
+        )
         played = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
         code = max(code, played.code(pilot=calls.pilot))
         if played.ended.stopped is not None:

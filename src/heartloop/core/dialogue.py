@@ -442,7 +442,8 @@ def cut_torn_tail(path: Path) -> None:
         with path.open("rb+") as file:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 end = content.rfind(b"\n") + 1
-            file.truncate(end)
+            if end < path.stat().st_size:
+                file.truncate(end)
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:
@@ -471,5 +472,5 @@ HEAVY_TAGS = frozenset({"self-harm", "suicide", "abuse", "sexual-violence"})
 """Dialogues with these tags stay folded until a reader opens them."""
 
 
-def content_tags(transcript: Transcript) -> list[str]:
-    return [tag for tag in transcript.facts.get("tags", "").split() if tag != "none"]
+def content_tags(facts: Mapping[str, str]) -> list[str]:
+    return [tag for tag in facts.get("tags", "").split() if tag != "none"]

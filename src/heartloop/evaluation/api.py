@@ -22,6 +22,7 @@ from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.remote import close_all, local, new
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
@@ -50,7 +51,7 @@ class Run:
     @cached_property
     def scores(self) -> ScoreCard:
         """The leaderboard's numbers: the fields of `scores.json`, computed from the transcripts."""
-        return score_card(self._stored.transcripts, self.settings)
+        return score_card(self._stored.digests, self.settings)
 
     @cached_property
     def _stored(self) -> StoredRun:
@@ -88,7 +89,7 @@ class Run:
     def agreement(self, other: Run) -> Agreement:
         """How well the judge of `other`, a run that was rejudged, agrees with the judge of this one; `print` shows it."""
         _require("other", other, isinstance(other, Run), _A_RUN)
-        return agreement(self.transcripts, other.transcripts)
+        return agreement(self._stored.digests, other._stored.digests)
 
     def __repr__(self) -> str:
         return f"heartloop.Run({str(self.path)!r})"
@@ -104,7 +105,7 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    run = Run(Path(path))
+    run = Run(local(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run
 
@@ -189,7 +190,7 @@ def evaluate(
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = plan.path if out is None else Path(out)
+        path = plan.path if out is None else new(out)
         line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
         played = play_run(  # `pilot`: a paid run of which the first dialogues all fail stops
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
@@ -197,6 +198,9 @@ def evaluate(
         )  # fmt: skip
     except UseError as error:
         raise type(error)(_OPTION.sub(_argument, str(error))) from error
+    finally:
+        for sentence in close_all():
+            _warn(sentence)
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")

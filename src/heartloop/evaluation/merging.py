@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from heartloop.core.dialogue import TranscriptLine
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
+from heartloop.evaluation.digests import Place
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log, stored_dialogues
@@ -41,7 +42,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
     prices = {name: one for name, one in merged_prices(one.prices for one in runs.values()).items() if one is not None}
     repeats = sum(part.repeats for part in parts.values())
     merged = next(iter(parts.values())).model_copy(update={"repeats": repeats, "prices": prices})
-    dialogues: dict[tuple[str, str, int], tuple[TranscriptLine, bool]] = {}  # with whether it is scored
+    dialogues: dict[tuple[str, str, int], tuple[Place, bool]] = {}  # with whether it is scored
     total = offset = 0
     for seed, members in by_seed.items():
         for path in members:
@@ -58,7 +59,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
         for key in sorted(dialogues, key=lambda key: places.get(key, len(places))):
             dialogue = dialogues[key][0].read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
-        directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
+        directory.note(merged=[with_urls(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
         for path in runs:  # dates, endpoints, and the cost of lost calls
             for noted in read_log(path):
                 directory.note(**noted)

@@ -1,7 +1,8 @@
 """Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
 
-The dialogues of a run, in the order of reading: `transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`,
-written by worker WWW of session NNNN; worker 000 is the process that holds the lock.
+The dialogues of a run, in the order of reading: Parquet that `dialogues.json` names (`heartloop.evaluation.parquet`), then
+`transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`, written by worker WWW of session NNNN; worker 000
+is the process that holds the lock.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -33,6 +36,9 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
+from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
+from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -43,32 +49,57 @@ from heartloop.evaluation.scores import (
     options_of,
     pairing_key,
     roles_of,
-    scale_of,
     score_card,
 )
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
+_T = TypeVar("_T")
 _OWN = "transcripts.jsonl"
 _NUMBERED = re.compile(r"transcripts/(\d{4,})-\d{3,}\.jsonl")
 
 
 def transcript_files(run: Path) -> list[Path]:
     """The files with a run's dialogues, in the order of reading."""
+    return [*(run / part for part in Compacted.of(run).parts), *json_lines(run)]
+
+
+def json_lines(run: Path) -> list[Path]:
+    """The JSON-lines files of a run's dialogues."""
     numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
     return [path for path in (run / _OWN, *numbered) if path.is_file()]
 
 
-def stored_lines(run: Path) -> Iterator[tuple[TranscriptLine, bytes]]:
-    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
-    files = transcript_files(run)
-    if not files:
-        saved_settings(run)  # raises if this is no run directory
+def new_lines(run: Path, files: Sequence[Path], compacted: Compacted) -> Iterator[tuple[TranscriptLine, bytes]]:
+    """The JSON lines of files that Parquet does not hold."""
     for path in files:
-        yield from transcript_lines(path)
+        covered = compacted.covered.get(path.relative_to(run).as_posix(), 0)
+        if not covered or path.is_file():  # a compaction that has just finished removes what it covers
+            yield from transcript_lines(path, covered)
 
 
-def stored_dialogues(run: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
+def stored_lines(run: Path) -> Iterator[tuple[Place, bytes]]:
+    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
+    return _stored(run, parquet_lines, lambda place, line: (place, line))
+
+
+def stored_digests(run: Path) -> Iterator[Digest]:
+    """The digest of every stored dialogue, in order."""
+    return _stored(run, parquet_digests, lambda place, line: digest_of(parsed(line, place), place))
+
+
+def _stored(run: Path, of_part: Callable[[Path], Iterator[_T]], of_line: Callable[[Place, bytes], _T]) -> Iterator[_T]:
+    files = json_lines(run)  # before the index, so that a compaction that finishes now hides none
+    compacted = Compacted.of(run)
+    if not files and not compacted.parts:
+        saved_settings(run)  # raises if this is no run directory
+    for part in compacted.parts:
+        yield from of_part(run / part)
+    for place, line in new_lines(run, files, compacted):
+        yield of_line(place, line)
+
+
+def stored_dialogues(run: Path) -> Iterator[tuple[Place, Transcript]]:
     """Every transcript of a run in order, also of dialogues played again, with its place; one in memory at a time."""
     return ((place, parsed(line, place)) for place, line in stored_lines(run))
 
@@ -90,6 +121,17 @@ def _session(name: str) -> int:
     return int(found[1]) if (found := _NUMBERED.fullmatch(name)) else 0
 
 
+def locked(run: Path, otherwise: str) -> FileLock:
+    """The lock of a run directory, taken; one process at a time has it."""
+    lock = FileLock(run / ".lock")
+    with reported(f"write to {run}"):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {run}; {otherwise}") from error
+    return lock
+
+
 class RunDirectory:
     """A run directory locked by this process. Entering it cuts off a torn last line and calls `found` with every transcript."""
 
@@ -103,7 +145,7 @@ class RunDirectory:
         """Dialogues that a worker wrote already, which `append` only counts."""
         self.transcripts = path / _OWN  # what `append` writes to
         self._session = 1
-        self._lock = FileLock(path / ".lock")
+        self._lock: FileLock  # while it is entered
         self._file: BinaryIO | None = None  # opened for the first dialogue
 
     def is_new(self) -> bool:
@@ -120,10 +162,7 @@ class RunDirectory:
         self.is_new()
         with reported(f"write to {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout as error:
-                raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
+        self._lock = locked(self.path, "wait for it, or choose another --out")
         try:
             self._open()
         except BaseException:
@@ -153,6 +192,10 @@ class RunDirectory:
             self.written.remove(transcript.key)
         else:
             with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self.worker_file(0)
                 if self._file is None:
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
@@ -181,9 +224,11 @@ class RunDirectory:
                     f"{self.path} was made with other settings: {', '.join(differ)} {verb}; "
                     "rerun the original command to resume it, or choose another --out"
                 )
-        files = transcript_files(self.path)
-        self._session = 1 + max((_session(file.relative_to(self.path).as_posix()) for file in files), default=0)
-        self.transcripts = self.path / _OWN if self._session == 1 else self.worker_file(0)
+        files = json_lines(self.path)
+        used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
+        self._session = 1 + max(map(_session, used), default=0)
+        first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
+        self.transcripts = self.path / _OWN if first else self.worker_file(0)
         for file in files:
             cut_torn_tail(file)
         for transcript in stored_transcripts(self.path):
@@ -193,14 +238,27 @@ class RunDirectory:
 
 
 class StoredRun(NamedTuple):
-    """One run directory. `transcripts` has every line, also of dialogues played again, without the raw answers of calls."""
+    """One run directory. `digests` has every line, also of dialogues played again."""
 
     path: Path
     settings: Mapping[str, Any]
-    transcripts: tuple[Transcript, ...]
+    digests: tuple[Digest, ...]
     log: tuple[Mapping[str, Any], ...] = ()
     shown: Mapping[str, str] = {}
     """By model the name under which `comparable` shows it, if that is another."""
+
+    @classmethod
+    def of(cls, path: Path, settings: Mapping[str, Any], transcripts: Iterable[Transcript]) -> Self:
+        """A run of dialogues in memory."""
+        return cls(path, settings, tuple(digest_of(one, InMemory(one)) for one in transcripts))
+
+    @property
+    def transcripts(self) -> tuple[Transcript, ...]:
+        """Reads the dialogues of `digests`, about 40 kB each: without the raw answers of roles, most of a file.
+
+        The policy's stay: its thinking is in no turn.
+        """
+        return tuple(shortened(digest.read()) for digest in self.digests)
 
     @property
     def started(self) -> str:
@@ -213,7 +271,7 @@ class Measurement(NamedTuple):
 
     runs: tuple[StoredRun, ...]
     settings: Mapping[str, Any]
-    transcripts: tuple[Transcript, ...]
+    digests: tuple[Digest, ...]
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -228,17 +286,18 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(found) or [folder]
 
 
+def shortened(transcript: Transcript) -> Transcript:
+    """The transcript without the raw answers of roles."""
+    dropped = {"text": "", "reasoning": None}
+    calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
+    return transcript.model_copy(update={"calls": calls})
+
+
 def read_run(path: Path) -> StoredRun:
-    """Reads a run without the raw answers of roles, most of a file; the policy's stay: its thinking is in no turn."""
     settings = saved_settings(path) if (path / "settings.json").is_file() or not transcript_files(path) else {}
     if isinstance(settings.get("recipe"), dict):
         raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
-    light: list[Transcript] = []
-    dropped = {"text": "", "reasoning": None}
-    for transcript in stored_transcripts(path):
-        calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
-        light.append(transcript.model_copy(update={"calls": calls}))
-    return StoredRun(path, settings, tuple(light), tuple(read_log(path)))
+    return StoredRun(path, settings, tuple(stored_digests(path)), tuple(read_log(path)))
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
@@ -287,13 +346,13 @@ def check_new(out: Path) -> None:
 def beside(run: Path, *words: str) -> Path:
     """The default path of what is made from a run: next to it, its name followed by words."""
     here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
+    return sibling(here, "-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
 
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
     """Computes the score card of a run, by default at the prices in its settings, and writes `scores.json`."""
     run = run if isinstance(run, StoredRun) else read_run(run)
-    card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
+    card = score_card(run.digests, {**run.settings, **({"prices": prices} if prices else {})})
     path = run.path / "scores.json"
     with reported(f"write {path}", "make the folder writable"):
         write_whole(path, card.model_dump_json(indent=2) + "\n")
@@ -311,7 +370,7 @@ def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
     for run in runs:
         groups.setdefault(_rules(run), []).append(run)
     apart = [_named_apart(members) for members in groups.values()]
-    return [Measurement(tuple(m), _union_of_settings(m), tuple(t for run in m for t in run.transcripts)) for m in apart]
+    return [Measurement(tuple(m), _union_of_settings(m), tuple(one for run in m for one in run.digests)) for m in apart]
 
 
 def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -319,12 +378,14 @@ def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
     Shards and copies of a run hold none and stay one model. A failure case keeps its name, by which it is known.
     """
-    played: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+    played: dict[tuple[object, ...], tuple[float | None, bytes]] = {}
+    versions: set[str] = set()
     for run in runs if len(runs) > 1 else ():
-        for one in latest(run.transcripts):
-            content = (one.score, *(turn.reply for turn in one.turns))
-            played.setdefault((one.model, *pairing_key(one)), set()).add(content)
-    versions = {str(model) for (model, *_), contents in played.items() if len(contents) > 1} - FAILURE_CASES
+        for one in latest(run.digests):
+            content = (one.score, one.replies.tobytes())
+            if played.setdefault((one.model, *pairing_key(one)), content) != content:
+                versions.add(one.model)
+    versions -= FAILURE_CASES
     if not versions:
         return list(runs)
     paths = [run.path.resolve() for run in runs]
@@ -334,26 +395,21 @@ def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 def _renamed(run: StoredRun, models: Collection[str], label: str) -> StoredRun:
     names = model_names(run.settings)
-    shown = {name: f"{name} ({label})" for name in {*names, *(one.model for one in run.transcripts)} if name in models}
+    shown = {name: f"{name} ({label})" for name in {*names, *(one.model for one in run.digests)} if name in models}
     if not shown:
         return run
-    transcripts = tuple(
-        one.model_copy(update={"model": shown[one.model], "models": {"policy": one.model, **one.models}})
-        if one.model in shown
-        else one
-        for one in run.transcripts
-    )
+    digests = tuple(one.renamed(shown[one.model]) if one.model in shown else one for one in run.digests)
     settings = {**run.settings, "models": [shown.get(name, name) for name in names]}
-    return run._replace(settings=settings, transcripts=transcripts, shown=shown)
+    return run._replace(settings=settings, digests=digests, shown=shown)
 
 
 def _rules(run: StoredRun) -> tuple[object, ...]:
     """What affects a score besides the model: runs that differ here are not comparable."""
     settings = run.settings
-    if not run.transcripts:
+    if not run.digests:
         names = ("environment", "scenario_set", "sampling")
         return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
-    first = run.transcripts[0]
+    first = run.digests[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
     roles = () if judge_of(settings) else tuple(sorted(item for item in first.models.items() if item[0] != "policy"))
     return (first.user, roles, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
@@ -364,13 +420,19 @@ def shared_rules(run: StoredRun) -> tuple[object, ...]:
 
     A run's own system prompt is read from its settings, since the first dialogue may be a baseline's, which has none.
     """
-    if not run.transcripts:
+    if not run.digests:
         return ()
-    first, settings = run.transcripts[0], run.settings
-    families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
+    first, settings = run.digests[0], run.settings
+    families = frozenset(digest.facts.get("family") for digest in run.digests)
     policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
     scale = scale_of(first.environment)
-    rules = (first.environment, first.preset, first.variant, str(options_of(settings).get("max_turns")), scale.rules(first))
+    rules = (
+        first.environment,
+        first.preset,
+        first.variant,
+        str(options_of(settings).get("max_turns")),
+        scale.rules(first.read()),
+    )
     asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
     counted = (*bounds_of(settings, scale), "rescored" in settings)
     return (*rules, families, policy, settings.get("policy_prompt"), asked, *counted)
@@ -429,20 +491,26 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
         directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
 
 
-def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, read from the source lines of the run."""
-    path = run / RAW
-    with reported(f"read {path}", "import the source again (heartloop import)"):
-        lines = path.read_bytes().split(b"\n")
-    scenarios: list[Any] = []
-    for number, transcript in enumerate(transcripts, start=1):
-        read = load_environment(transcript.environment).scenarios.imported
+class ImportedScenarios:
+    """The scenarios of imported dialogues, each read from its source line when it is asked for."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / RAW
+        with reported(f"read {self._path}", "import the source again (heartloop import)"), self._path.open("rb") as file:
+            self._starts = array("q", accumulate(map(len, file), initial=0))  # and the end
+
+    def of(self, number: int, dialogue: Dialogue) -> Any:
+        """The scenario of the dialogue with this number in the run, from 0."""
+        read = load_environment(dialogue.environment).scenarios.imported
         if read is None:
-            raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
+            raise InputError(f"{self._path} has no scenarios of {dialogue.environment}; pass --scenarios with a set or file")
+        with self._path.open("rb") as file:
+            file.seek(self._starts[min(number, len(self._starts) - 1)])
+            line = file.readline().removesuffix(b"\n")
         try:
-            scenarios.append(read(lines[number - 1] if number <= len(lines) else b""))
+            return read(line)
         except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
+                f"{self._path}, line {number + 1}: not scenario {dialogue.scenario} ({error}); import the source again "
+                "(heartloop import)"
             ) from error
-    return scenarios

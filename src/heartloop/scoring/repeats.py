@@ -5,7 +5,7 @@ Neither the score nor the KL from the reference shows a policy that gives everyb
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -26,15 +26,23 @@ def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
     >>> repeats_of([("a", ["I see.", "i  see."]), ("b", ["I see.", ""]), ("a", ["Go on."])])
     Repeats(said_before=0.2, said_to_others=0.6)
     """
-    scenarios: dict[str, set[Hashable]] = defaultdict(set)
-    said: list[str] = []
-    before = 0
-    for scenario, replies in dialogues:
-        texts = [" ".join(reply.lower().split()) for reply in replies]
-        spoken = [text for text in texts if text]
-        before += len(spoken) - len(set(spoken))
-        said += texts
-        for text in spoken:
-            scenarios[text].add(scenario)
-    count = max(1, len(said))
-    return Repeats(before / count, sum(len(scenarios[text]) > 1 for text in said if text) / count)
+    every = [(scenario, [normalised(reply) for reply in replies]) for scenario, replies in dialogues]
+    spoken = [[words for words in said if words] for _, said in every]
+    before = sum(len(said) - len(set(said)) for said in spoken)
+    return Repeats(before / max(1, sum(len(said) for _, said in every)), said_to_others(every))
+
+
+def said_to_others(dialogues: Iterable[tuple[Hashable, Sequence[str | int]]]) -> float:
+    """Share of replies that occur in another scenario as well, from normalised words or their hashes; an empty one is false."""
+    scenarios: dict[str | int, set[Hashable]] = defaultdict(set)
+    replies: Counter[str | int] = Counter()
+    for scenario, said in dialogues:
+        replies.update(said)
+        for words in said:
+            scenarios[words].add(scenario)
+    shared = sum(n for words, n in replies.items() if words not in (0, "") and len(scenarios[words]) > 1)
+    return shared / max(1, replies.total())
+
+
+def normalised(reply: str) -> str:
+    return " ".join(reply.lower().split())
