@@ -162,7 +162,8 @@ class BatchServer(FaultyServer):
         lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
         answered = round(self._end(batch)[1] * len(lines))
         url = f"{self.base_url}/chat/completions"
-        output, errors = [{"custom_id": "of-nothing", "response": {"status_code": 200, "body": {}}, "error": None}], []
+        output: list[Any] = [{"custom_id": "of-nothing", "response": {"status_code": 200, "body": {}}, "error": None}]
+        errors: list[Any] = []
         async with aiohttp.ClientSession(headers={"Authorization": _LINES}) as session:
 
             async def ask(line: dict[str, Any]) -> None:
