@@ -16,6 +16,7 @@ from heartloop.core.dialogue import (
     Transcript,
     Turn,
     Usage,
+    parsed,
     read_transcripts,
     transcript_lines,
     visible,
@@ -205,7 +206,8 @@ def test_a_place_gives_its_transcript_again(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join(write_line(t).encode() for t in written) + b'{"torn')
     found = list(transcript_lines(path))
     assert [place.read() for place, _ in reversed(found)] == written[::-1]
-    assert [t for _, t in found] == written
+    assert [parsed(line, place) for place, line in found] == written
+    assert [place for place, _ in transcript_lines(path, covered=found[1][0].start)] == [place for place, _ in found[1:]]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

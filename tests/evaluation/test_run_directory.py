@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from heartloop.core.dialogue import Failure, Transcript, read_transcripts, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory
+from heartloop.evaluation.store import RunDirectory, stored_sha256, stored_transcripts, transcript_files
 
 
 def settings(**changes: Any) -> EvaluationSettings:
@@ -43,10 +44,10 @@ def test_reopening_finds_what_is_finished_and_whether_it_was_scored(tmp_path: Pa
     path = tmp_path / "runs" / "first"
     with RunDirectory(path, settings()) as run:
         run.append(transcript("b", scored=False))
-        before = run.transcripts.read_bytes()
+        before = (path / "transcripts.jsonl").read_bytes()
         assert before == write_line(transcript("b", scored=False)).encode(), "on the disk before append returns"
     fill(path, transcript("a", scored=False), transcript("a"))
-    assert run.transcripts.read_bytes().startswith(before)
+    assert (path / "transcripts.jsonl").read_bytes().startswith(before)
     with RunDirectory(path, settings()) as run:
         assert run.finished == {("m", "a", 0): True, ("m", "b", 0): False}, "the last line of a dialogue counts"
     assert json.loads((path / "settings.json").read_text(encoding="utf-8")) == settings().model_dump(mode="json")
@@ -131,3 +132,33 @@ def test_killed_before_its_settings_were_whole_it_can_be_started_again(tmp_path:
     fill(tmp_path, transcript())
     assert json.loads((tmp_path / "settings.json").read_text()) == settings().model_dump(mode="json")
     assert not (tmp_path / "settings.json.part").exists()
+
+
+def test_dialogues_of_workers_are_read_after_those_of_one_process_and_their_torn_lines_are_cut(tmp_path: Path) -> None:
+    with RunDirectory(tmp_path, settings()) as run:
+        files = [run.worker_file(number) for number in (2, 1)]
+        assert [file.relative_to(tmp_path).as_posix() for file in files] == [f"transcripts/0001-00{n}.jsonl" for n in (2, 1)]
+        run.append(transcript("a", scored=False))
+    files[0].write_bytes(write_line(transcript("b")).encode() + b'{"opening": "' + b"x" * 300_000)
+    files[1].write_text(write_line(transcript("c")), encoding="utf-8")
+    (tmp_path / "transcripts" / "held_out-1.jsonl").write_text("of something else\n")
+    everything = [transcript("a", scored=False), transcript("c"), transcript("b")]
+    assert list(stored_transcripts(tmp_path)) == everything, "the torn line is left out"
+    with RunDirectory(tmp_path, settings()) as run:
+        assert run.finished == {("m", "a", 0): False, ("m", "b", 0): True, ("m", "c", 0): True}
+        assert files[0].read_text(encoding="utf-8") == write_line(transcript("b")), "the torn line is cut off"
+        run.append(transcript("a"))
+        assert run.worker_file(1).name == "0002-001.jsonl"
+    assert [file.name for file in transcript_files(tmp_path)] == [
+        "transcripts.jsonl", "0001-001.jsonl", "0001-002.jsonl", "0002-000.jsonl",
+    ]  # fmt: skip
+    assert list(stored_transcripts(tmp_path)) == [*everything, transcript("a")]
+    together = "".join(write_line(one) for one in [*everything, transcript("a")]).encode()
+    assert stored_sha256(tmp_path) == hashlib.sha256(together).hexdigest()
+
+
+def test_a_folder_that_is_no_run_has_no_dialogues_to_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no run directory; expected settings\.json"):
+        list(stored_transcripts(tmp_path))
+    with RunDirectory(tmp_path, settings()):
+        assert list(stored_transcripts(tmp_path)) == []

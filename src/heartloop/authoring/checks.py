@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heartloop.authoring.store import Steps
-from heartloop.core.dialogue import Message, Sampling
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command
 from heartloop.environments.spec import Scenarios
-from heartloop.models.budget import Meter
+from heartloop.models.budget import Meter, Size
 from heartloop.models.client import EndpointChat
 from heartloop.models.formats import Embedded
 
@@ -111,8 +110,7 @@ class MeteredEmbedder:
         self._model, self._meter, self.name = model, meter, model.name
 
     async def embed(self, texts: Sequence[str]) -> Embedded:
-        messages = [Message(role="user", content=text) for text in texts]
-        reservation = await self._meter.reserve(self.name, "embedder", messages, Sampling(max_tokens=1))
+        reservation = await self._meter.reserve(self.name, "embedder", Size.of(texts, 1))
         found: Embedded | None = None
         try:
             found = await self._model.embed(texts)

@@ -31,6 +31,7 @@ from heartloop.environments.registry import environment_names, find_scenario, lo
 from heartloop.environments.report import evidence_in_words, reply_in_words, unread_in_words
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.plan import EvaluationPlan, plan_evaluation
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.runner import completed, play_run
 from heartloop.evaluation.scores import SILENT, points_of
 from heartloop.evaluation.settings import Job
@@ -294,7 +295,7 @@ def run_talk(
     if asked and (spent := plan.models.meter.summary()):
         console.print(spent)
     others = f" and {amount(len(baselines), 'baseline')}" if baselines else ""
-    console.print(f"\nRun: {path} (model {HUMAN}{others})\nReport: heartloop report {path}", soft_wrap=True)
+    console.print(with_urls(f"\nRun: {path} (model {HUMAN}{others})\nReport: heartloop report {path}"), soft_wrap=True)
     return int(transcript.failure is not None)
 
 

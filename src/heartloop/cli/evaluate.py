@@ -38,7 +38,7 @@ def talk(
     seed: Annotated[int, Option(help="Random seed: chooses the scenario and the person's lines.")] = 0,
     request: given.Request = None,
     max_tokens: given.MaxTokens = None,
-    out: Annotated[Path | None, Option(help="Run directory. Default: runs/talk-SCENARIO.")] = None,
+    out: Annotated[Path | None, given.OutOption(help="Run directory. Default: runs/talk-SCENARIO.")] = None,
     cache: given.Cache = None,
 ) -> None:
     """Talk with a simulated person yourself: you reply, the person answers and is moved. Needs no key.
@@ -96,7 +96,7 @@ def evaluate(
             help="YAML or JSON file with these options by name (max_turns under option), or a finished run's settings.json.",
         ),
     ] = None,
-    out: Annotated[Path | None, Option(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
+    out: Annotated[Path | None, given.OutOption(help="Run directory. Default: runs/ENVIRONMENT-HASH.")] = None,
     report: given.Report = True,
     *,
     calls: given.Calls,
@@ -163,7 +163,9 @@ def plan(
     environment: given.Environment,
     runs: Annotated[
         list[Path] | None,
-        Argument(help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."),
+        given.RunArgument(
+            help="Runs of two models to measure from, also under other user simulators or judges. Default: a pilot."
+        ),
     ] = None,
     min_difference: Annotated[float, Option(help="Smallest difference that matters, and is to be detected, in points.")] = 5.0,
     power: Annotated[float, Option(min=0.5, max=0.999, help="Probability of detecting it.")] = 0.8,

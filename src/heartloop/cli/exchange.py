@@ -12,6 +12,7 @@ from typer import Argument, Option
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount, nearest
+from heartloop.evaluation.remote import with_urls
 from heartloop.integrations import FORMATS, export_run
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def import_data(
     kind: Annotated[str | None, Argument(help="Kind of source. Without it, list all kinds.")] = None,
     source: Annotated[Path | None, Argument(help="Released file or folder; it is not changed.")] = None,
     out: Annotated[
-        Path | None, Option(help="Scenario file, run directory or labels to write. Default: named after the source.")
+        Path | None, given.OutOption(help="Scenario file, run directory or labels to write. Default: named after the source.")
     ] = None,
     limit: Annotated[int | None, Option(min=1, help="Maximum number of scenarios, stratified.")] = None,
     seed: Annotated[int | None, Option(min=0, help="Random seed of the selection of scenarios.")] = None,
@@ -106,13 +107,15 @@ def _write_run(imported: Imported, source: Path, out: Path | None, model: str | 
     run = out or Path("runs") / f"imported-{name.replace('/', '-')}"
     write_imported(run, imported, scenario_set=f"{IMPORTED}{source.name}")
     Console().print(leaderboard(write_scores(run)))
-    return [f"{amount(len(imported.transcripts), 'dialogue')} imported", f"Run: {run}\nReport: heartloop report {run}"]
+    return [f"{amount(len(imported.transcripts), 'dialogue')} imported", with_urls(f"Run: {run}\nReport: heartloop report {run}")]
 
 
 def export(
-    run: Annotated[Path, Argument(help="Run directory; for sheet also a scenario set or file, or the steps file of distil.")],
+    run: Annotated[
+        Path, given.RunArgument(help="Run directory; for sheet also a scenario set or file, or the steps file of distil.")
+    ],
     to: Annotated[str, Option(help="; ".join(f"{name}: {format.about}" for name, format in FORMATS.items()) + ".")],
-    out: Annotated[Path | None, Option(help="Folder to write; for inspect also a file. Default: in the run.")] = None,
+    out: Annotated[Path | None, given.OutOption(help="Folder to write; for inspect also a file. Default: in the run.")] = None,
     table: Annotated[
         list[str] | None, Option(help="csv, parquet, jsonl: dialogues, turns or calls; repeatable. Default: all.")
     ] = None,
@@ -141,5 +144,5 @@ def export(
         seed=seed,
     )
     for path in written:
-        typer.echo(f"Written: {path}")
-    typer.echo(FORMATS[to].then.format(folder=written[0].parent))
+        typer.echo(with_urls(f"Written: {path}"))
+    typer.echo(with_urls(FORMATS[to].then.format(folder=written[0].parent)))

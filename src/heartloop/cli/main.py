@@ -6,6 +6,8 @@ budget, or a failed gate; 2 wrong use or input.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
 from typing import Annotated
 
@@ -16,10 +18,11 @@ from heartloop.cli.environments import check_app, environments_app
 from heartloop.cli.evaluate import demo, evaluate, plan, talk
 from heartloop.cli.exchange import export, import_data
 from heartloop.cli.options import GroupedCommands, with_options
-from heartloop.cli.runs import compare, merge, rejudge, report, rescore, validate
+from heartloop.cli.runs import compact, compare, merge, rejudge, report, rescore, validate
 from heartloop.cli.scenarios import scenarios_app
 from heartloop.cli.train import guard, student_app, train
 from heartloop.core.errors import InputError, UseError
+from heartloop.evaluation.remote import close_all, with_urls
 
 app = typer.Typer(
     name="heartloop",
@@ -37,6 +40,7 @@ app.command("eval", rich_help_panel=MEASURE)(with_options(evaluate))
 app.command(rich_help_panel=MEASURE)(plan)
 app.command(rich_help_panel=MEASURE)(report)
 app.command(rich_help_panel=MEASURE)(merge)
+app.command(rich_help_panel=MEASURE)(compact)
 app.command(rich_help_panel=MEASURE)(rescore)
 app.command(rich_help_panel=MEASURE)(with_options(rejudge))
 app.command(rich_help_panel=MEASURE)(export)
@@ -54,12 +58,14 @@ app.add_typer(student_app, name="student", rich_help_panel=TRAIN)
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # how clusters end a job
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how typer reports Ctrl-C
             typer.echo(interrupted, err=True)
     except (UseError, InputError) as error:
-        typer.echo(f"heartloop: {error}", err=True)
+        typer.echo(f"heartloop: {with_urls(error)}", err=True)
         code = 2
     except (typer.Abort, KeyboardInterrupt):
         typer.echo(interrupted, err=True)
@@ -69,6 +75,9 @@ def main() -> None:
             raise
         error.show()  # a usage error of typer, whose class differs between versions
         code = 2
+    for sentence in close_all():
+        typer.echo(f"heartloop: {sentence}", err=True)
+        code = code or 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 from typer.core import TyperGroup
+
+from heartloop.evaluation.remote import local, new
 
 Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
 OptionValues = Annotated[
@@ -36,8 +38,12 @@ Cache = Annotated[
 ]
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
+# Parameters that take a run or folder of runs, or its URL; those of `Out` write to it.
+RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local, metavar="<path or URL>")
+OutArgument, OutOption = partial(Argument, parser=new), partial(Option, parser=new, metavar="<path or URL>")
+
 # Options of commands that read a finished run.
-NewRun = Annotated[Path | None, Option(help="New run directory. Default: next to the run.")]
+NewRun = Annotated[Path | None, OutOption(help="New run directory. Default: next to the run.")]
 Judge = Annotated[str, Option(help="Judge that re-scores stored replies: service/model, or embedded.")]
 JudgeRequest = Annotated[
     list[str] | None,
@@ -68,6 +74,14 @@ class Calls(CallLimits):
     ] = False
     yes: Yes = False
     retry_failed: Annotated[bool, Option("--retry-failed", help="Play or judge failed dialogues again.")] = False
+    ray: Annotated[
+        str | None,
+        Option(
+            metavar="[ADDRESS]",
+            help="Play on a Ray cluster (extra ray): auto, HOST:PORT or ray://HOST:PORT; without ADDRESS on the CPUs of this "
+            "machine.",
+        ),
+    ] = None
 
     @property
     def models(self) -> dict[str, Any]:
@@ -118,6 +132,12 @@ class WritingCalls(CallLimits):
 
 class GroupedCommands(TyperGroup):
     """Lists the commands by their help panels, in plain text, with the whole first sentence of each."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for place, following in enumerate([*args[1:], "-"]):  # typer knows no option whose value may be missing
+            if args[place : place + 1] == ["--ray"] and following.startswith("-"):
+                args[place] = "--ray=local"
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}

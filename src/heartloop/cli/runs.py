@@ -1,27 +1,29 @@
-"""Commands on finished runs: compare, merge, rescore, rejudge, validate, report."""
+"""Commands on finished runs: compare, merge, compact, rescore, rejudge, validate, report."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from heartloop.cli import options as given
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount
+from heartloop.evaluation.remote import refresh, with_urls
 
 _WATCH_EVERY = 2.0  # seconds
 _LONGEST_NAMES = 100  # bytes; a file system allows 255
 
 
 def compare(
-    run_a: Annotated[Path, Argument(help="Run A, the reference.")],
-    run_b: Annotated[Path | None, Argument(help="Run B. Without it, compare two models of run A.")] = None,
+    run_a: Annotated[Path, given.RunArgument(help="Run A, the reference.")],
+    run_b: Annotated[Path | None, given.RunArgument(help="Run B. Without it, compare two models of run A.")] = None,
     model_a: Annotated[str | None, Option(help="Model of A, if it has several.")] = None,
     model_b: Annotated[str | None, Option(help="Model of B, if it has several.")] = None,
     min_difference: Annotated[float | None, Option(help="Smallest difference that matters, in points of the score.")] = None,
@@ -34,7 +36,7 @@ def compare(
     json_file: Annotated[Path | None, Option("--json", help="JSON file to write, with all numbers and the gate.")] = None,
     junit_file: Annotated[Path | None, Option("--junit", help="JUnit file to write, with the gate as a test case.")] = None,
     out: Annotated[
-        Path | None, Option(help="Folder of a report of the runs with a page of the comparison. Default: none.")
+        Path | None, given.OutOption(help="Folder of a report of the runs with a page of the comparison. Default: none.")
     ] = None,
 ) -> None:
     """Compare run B with run A on the dialogues scored in both: difference, interval, test."""
@@ -64,15 +66,15 @@ def compare(
         from heartloop.report.site import write_site
 
         write_site(runs, out, comparison=comparison, min_difference=min_difference, gate=str(gated or ""))
-        typer.echo(f"Report: {out / COMPARISON}")
+        typer.echo(f"Report: {with_urls(out / COMPARISON)}")
     if gated is not None:
         say(str(gated))
         raise typer.Exit(int(not gated.passed))
 
 
 def merge(
-    runs: Annotated[list[Path], Argument(help="Run directories that differ only in shard, models, repeats or seed.")],
-    out: Annotated[Path, Option(help="New run directory.")],
+    runs: Annotated[list[Path], given.RunArgument(help="Run directories that differ only in shard, models, repeats or seed.")],
+    out: Annotated[Path, given.OutOption(help="New run directory.")],
 ) -> None:
     """Merge shards, or runs with other models or seeds, into one new run. The source runs are not changed."""
     from heartloop.evaluation.merging import merge_runs
@@ -81,9 +83,17 @@ def merge(
     _leaderboard(out)
 
 
+def compact(runs: Annotated[list[Path], given.OutArgument(help="Run directories, finished or not.")]) -> None:
+    """Write the dialogues of runs as Parquet in place of JSON lines. Every command reads both; an unfinished run can go on."""
+    from heartloop.evaluation.compacting import compact_run
+
+    for run in runs:
+        typer.echo(with_urls(compact_run(run)))
+
+
 def rescore(
     context: typer.Context,
-    run: Annotated[Path, Argument(help="Run directory; it is not changed.")],
+    run: Annotated[Path, given.RunArgument(help="Run directory; it is not changed.")],
     option: given.OptionValues = None,
     out: given.NewRun = None,
 ) -> None:
@@ -102,40 +112,57 @@ def rescore(
 
 def rejudge(
     context: typer.Context,
-    run: Annotated[Path, Argument(help="Run directory, played or imported; it is not changed.")],
+    run: Annotated[Path, given.RunArgument(help="Run directory, played or imported; it is not changed.")],
     judge: given.Judge,
     option: given.OptionValues = None,
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
     out: given.NewRun = None,
     report: given.Report = True,
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch", help="Call the judge through its provider's batch interface: up to a day a round, --prices of batches."
+        ),
+    ] = False,
     *,
     calls: given.Calls,
 ) -> None:
     """Let another judge score the stored replies of a run. Only the judge is called."""
-    from heartloop.cli.running import Judging, next_lines, play_run, read_options, say
+    from heartloop.cli.running import Judging, by_batches, next_lines, play_run, read_options, say
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
+    from heartloop.models.batch import BatchChat
 
-    by = Judging([judge], request, calls)
+    by = Judging([judge], request, calls, **({"endpoint": BatchChat} if batch else {}))
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
         run, spec.judge(by.by_name[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
+    if not batch and (path / "batches").is_dir():  # else their answers would be paid for again
+        raise UseError(f"{path} was judged with --batch; pass it again, or remove {path / 'batches'}")
+    plan, stored = by.plan(job.settings, job.play, job.jobs, job.source), {one.key for one in job.jobs}
+    if calls.pilot:
+        plan = replace(plan, later=[one for one in job.settings.jobs if one.key not in stored])
+    with by_batches(by, path / "batches", calls) if batch else contextlib.nullcontext(calls) as how:
+        played = play_run(path, plan, how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")
-    typer.echo(f"\n{next_lines(path, played.run, report=report)}\nNext, both in one report: heartloop report {path} {run}")
+    typer.echo(f"\n{next_lines(path, played.run, report=report)}")
+    typer.echo(with_urls(f"Next, both in one report: heartloop report {path} {run}"))
     raise typer.Exit(played.code(pilot=calls.pilot))
 
 
 def validate(
     context: typer.Context,
-    runs: Annotated[list[Path], Argument(help="Run directories of one environment, played or imported; they are not changed.")],
+    runs: Annotated[
+        list[Path],
+        given.RunArgument(help="Run directories of one environment, played or imported; they are not changed."),
+    ],
     suite: Annotated[
         list[str] | None, Option(help="Validity suite; repeat for several. Default: all that have what they need.")
     ] = None,
@@ -157,7 +184,7 @@ def validate(
     scenarios: given.ScenariosOfRun = None,
     request: given.JudgeRequest = None,
     out: Annotated[
-        Path | None, Option(help="Folder of the answers, validity.json and the page. Default: next to the run.")
+        Path | None, given.OutOption(help="Folder of the answers, validity.json and the page. Default: next to the run.")
     ] = None,
     *,
     calls: given.Calls,
@@ -195,11 +222,13 @@ def validate(
 
 def report(
     runs: Annotated[
-        list[Path], Argument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
+        list[Path], given.RunArgument(help="Run directories of evaluations or trainings, finished or not, or folders of them.")
     ],
     out: Annotated[
         Path | None,
-        Option(help="Folder of the report. Default: report/ in the directory; of several, next to the first, named after all."),
+        given.OutOption(
+            help="Folder of the report. Default: report/ in the directory; of several, next to the first, named after all."
+        ),
     ] = None,
     watch: Annotated[
         bool, Option("--watch", help="Write the report again whenever a run changes, until Ctrl-C; open pages reload.")
@@ -215,9 +244,9 @@ def report(
     every = [run for given_path in runs for run in runs_in(given_path)]
     for table in training_tables(every):
         Console().print(table)
-    typer.echo(f"{amount(len(every), 'run')}: {', '.join(map(str, every))}")
+    typer.echo(with_urls(f"{amount(len(every), 'run')}: {', '.join(map(str, every))}"))
     folder = out or (runs[0] / "report" if len(runs) == 1 else beside(runs[0], *_names(runs[1:]), "report"))
-    typer.echo(f"Report: {write_site(every, folder, reload=watch)}")
+    typer.echo(f"Report: {with_urls(write_site(every, folder, reload=watch))}")
     if watch:
         _watch(every, folder)
 
@@ -240,6 +269,7 @@ def _watch(runs: list[Path], out: Path) -> None:
         before = stamp()
         while True:
             time.sleep(_WATCH_EVERY)
+            refresh()
             if (now := stamp()) != before:
                 before = now
                 with contextlib.suppress(InputError):  # a line that is being written; the next look finds it whole
@@ -256,5 +286,5 @@ def _leaderboard(run: Path) -> bool:
 
     card = write_scores(run)
     Console().print(leaderboard(card))
-    typer.echo(f"Run: {run}\nNext: heartloop report {run}, or heartloop compare RUN {run}")
+    typer.echo(with_urls(f"Run: {run}\nNext: heartloop report {run}, or heartloop compare RUN {run}"))
     return card.flagged

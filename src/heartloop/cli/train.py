@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from heartloop.cli.options import CallLimits, GroupedCommands
+from heartloop.cli.options import CallLimits, GroupedCommands, RunArgument, RunOption
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _train(recipe: Recipe, run: Path, calls: CallLimits, *, allow_embedded: bool
 
 @student_app.command("fit")
 def fit(
-    runs: Annotated[list[Path], Argument(help="Run directories of one environment, with a judge's changes.")],
+    runs: Annotated[list[Path], RunArgument(help="Run directories of one environment, with a judge's changes.")],
     out: Annotated[Path, Option(help="File to write.")],
     seed: Annotated[int, Option(help="Random seed of the folds for the card.", min=0)] = 0,
 ) -> None:
@@ -181,7 +181,7 @@ def guard(
     harness: Annotated[str, Option(help="For --prepare: lm-eval or inspect.")] = "lm-eval",
     runs: Annotated[
         tuple[Path, Path] | None,
-        Option(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
+        RunOption(metavar="BEFORE AFTER", help="Two evaluations of the same models, whose difference is shown as well."),
     ] = None,
     min_difference: Annotated[float, Option(min=0.0, help="Points: a larger fall matters.")] = 2.0,
     worse_than: Annotated[

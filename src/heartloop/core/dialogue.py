@@ -403,20 +403,32 @@ def write_line(transcript: Transcript) -> str:
 
 
 class TranscriptLine(NamedTuple):
-    """A transcript's place on disk: a file and the offset of a line in bytes."""
+    """A transcript's place on disk: a line of a file, by its offset in bytes."""
 
     path: Path
     start: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.number}"
 
     def read(self) -> Transcript:
         with self.path.open("rb") as file:
             file.seek(self.start)
-            return Transcript.model_validate_json(file.readline())
+            return parsed(file.readline(), self)
+
+
+def parsed(line: bytes, place: object) -> Transcript:
+    """The transcript of a JSON line; an error names its place."""
+    try:
+        return Transcript.model_validate_json(line)
+    except ValidationError as error:
+        raise InputError(f"{place}, {first_problem(error)}; remove or fix that line, then rerun the command") from error
 
 
 def read_transcripts(path: Path) -> Iterator[Transcript]:
     """Transcripts of a JSON-lines file, in order, one in memory at a time."""
-    return (transcript for _, transcript in transcript_lines(path))
+    return (parsed(line, place) for place, line in transcript_lines(path))
 
 
 def first_problem(error: ValidationError) -> str:
@@ -425,19 +437,14 @@ def first_problem(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'record'}: {without_classes(first['msg'])}"
 
 
-def transcript_lines(path: Path) -> Iterator[tuple[TranscriptLine, Transcript]]:
-    """As `read_transcripts`, each with its place, for a second pass over a large file."""
+def transcript_lines(path: Path, covered: int = 0) -> Iterator[tuple[TranscriptLine, bytes]]:
+    """The whole lines of a JSON-lines file after its first `covered` bytes, each with its place."""
     start = 0
     with readable(path, "a transcripts.jsonl"), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            place, start = TranscriptLine(path, start), start + len(line)
-            if not line.strip() or not line.endswith(b"\n"):  # a killed process leaves half a line
-                continue
-            try:
-                yield place, Transcript.model_validate_json(line)
-            except ValidationError as error:
-                problem = f"{path}, line {number}, {first_problem(error)}"
-                raise InputError(f"{problem}; remove or fix that line, then rerun the command") from error
+            place, start = TranscriptLine(path, start, number), start + len(line)
+            if place.start >= covered and line.strip() and line.endswith(b"\n"):  # a killed process leaves half a line
+                yield place, line
 
 
 def cut_torn_tail(path: Path) -> None:
@@ -446,7 +453,8 @@ def cut_torn_tail(path: Path) -> None:
         with path.open("rb+") as file:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 end = content.rfind(b"\n") + 1
-            file.truncate(end)
+            if end < path.stat().st_size:
+                file.truncate(end)
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

@@ -78,6 +78,9 @@ class EndpointStopped(BudgetSpent):
         super().__init__(message)
         self.model = model
 
+    def __reduce__(self) -> tuple[type[EndpointStopped], tuple[str, str]]:
+        return type(self), (str(self), self.model)
+
 
 class EnvironmentBroken(HeartloopError):
     """`check_environment` found that an environment violates the contract."""

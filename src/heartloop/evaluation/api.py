@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from heartloop.core.dialogue import Sampling, Transcript, read_transcripts
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.compare import Agreement, Comparison, agreement, choose_sides
@@ -22,9 +22,10 @@ from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
+from heartloop.evaluation.remote import close_all, local, new
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
-from heartloop.evaluation.store import StoredRun, read_run
+from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
 from heartloop.evaluation.tables import rows_of
 from heartloop.models.client import TIMEOUT
 
@@ -45,8 +46,7 @@ class Run:
     @cached_property
     def transcripts(self) -> tuple[Transcript, ...]:
         """One transcript per finished dialogue, with every raw answer; of a dialogue that was played again, the last."""
-        file = self.path / "transcripts.jsonl"
-        return tuple(latest(read_transcripts(file))) if file.is_file() else ()
+        return tuple(latest(stored_transcripts(self.path)))
 
     @cached_property
     def scores(self) -> ScoreCard:
@@ -105,7 +105,7 @@ class Run:
 
 
 def load_run(path: str | PathLike[str]) -> Run:
-    run = Run(Path(path))
+    run = Run(local(path))
     _ = run.settings  # read now, so that a wrong path fails here
     return run
 
@@ -190,7 +190,7 @@ def evaluate(
             raise UseError(
                 f"{', '.join(plan.paid)} may cost money; pass max_tokens=..., max_cost=... with prices=..., or yes=True"
             )
-        path = plan.path if out is None else Path(out)
+        path = plan.path if out is None else new(out)
         line = ProgressLine(plan.models.meter, speed=plan.models.speed) if progress else None
         played = play_run(  # `pilot`: a paid run of which the first dialogues all fail stops
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
@@ -198,6 +198,9 @@ def evaluate(
         )  # fmt: skip
     except UseError as error:
         raise type(error)(_OPTION.sub(_argument, str(error))) from error
+    finally:
+        for sentence in close_all():
+            _warn(sentence)
     ended = played.ended
     if ended.stopped is not None:
         _warn(f"Stopped early: {ended.stopped}. {ended.missing} of {amount(ended.planned, 'dialogue')} not played.")

@@ -8,12 +8,15 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import blake2b
 from sys import intern
 from typing import Any, Protocol
 
+from pydantic_core import from_json, to_json
+
+import heartloop
 from heartloop.core.chat import CONTENT_FILTER
 from heartloop.core.dialogue import Call, Failure, Sampling, StopReason, Tokens, Transcript, failed_replies
 from heartloop.environments.registry import load_environment
@@ -211,3 +214,30 @@ def _repaired(dialogue: Transcript) -> int:
     instruments = [call for call in dialogue.calls if call.role != "policy"]
     in_vain = dialogue.counts.get("lost farewells", 0) or (dialogue.failure and dialogue.failure.role != "policy")
     return len(asked_again - ({question(instruments[-1])} if in_vain and instruments else set()))
+
+
+_NAMES = [field.name for field in fields(Digest) if field.name != "place"]
+_SHARED_FIELDS = ("facts", "models", "prompts", "start", "counts", "calls_by_role")
+_INTERNED = ("environment", "scenario", "fingerprint", "model", "preset", "variant", "user")
+_ARRAYS = {"course": "d", "lengths": "L", "replies": "Q", "said": "Q", "tokens": "q"}
+DIGEST_VERSION = f"1 {heartloop.__version__}"
+"""Of packed digests; the number changes with what a field means, and a release may score otherwise."""
+
+
+def packed(digest: Digest) -> bytes:
+    """The digest as JSON, without its place."""
+    values = {name: getattr(digest, name) for name in _NAMES}
+    values |= {name: values[name].tolist() for name in _ARRAYS}
+    values["sampling"] = {role: one.model_dump_json() for role, one in digest.sampling.items()}
+    return to_json(values)
+
+
+def unpacked(content: bytes, place: Place) -> Digest:
+    values = from_json(content)
+    values |= {name: intern(values[name]) for name in _INTERNED}
+    values |= {name: shared(values[name]) for name in _SHARED_FIELDS}
+    values |= {name: array(code, values[name]) for name, code in _ARRAYS.items()}
+    values["sampling"] = _sampling(tuple(values["sampling"].items()))
+    values["failure"] = values["failure"] and Failure.model_validate(values["failure"])
+    values["roles"] = _roles(tuple(values["roles"]))
+    return Digest(**values, place=place)

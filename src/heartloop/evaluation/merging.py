@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from heartloop.core.dialogue import TranscriptLine, transcript_lines
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
+from heartloop.evaluation.digests import Place
+from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import merged_prices
 from heartloop.evaluation.settings import EvaluationSettings, source_of
-from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log
+from heartloop.evaluation.store import RunDirectory, check_new, played_settings, read_log, stored_dialogues
 
 _MAY_DIFFER = {"models", "scenarios", "shard", "repeats", "seed"}
 
@@ -41,13 +42,11 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
     prices = {name: one for name, one in merged_prices(one.prices for one in runs.values()).items() if one is not None}
     repeats = sum(part.repeats for part in parts.values())
     merged = next(iter(parts.values())).model_copy(update={"repeats": repeats, "prices": prices})
-    dialogues: dict[tuple[str, str, int], tuple[TranscriptLine, bool]] = {}  # with whether it is scored
+    dialogues: dict[tuple[str, str, int], tuple[Place, bool]] = {}  # with whether it is scored
     total = offset = 0
     for seed, members in by_seed.items():
         for path in members:
-            stored = path / "transcripts.jsonl"
-            lines = transcript_lines(stored) if stored.exists() else ()  # one by one: all may not fit into memory
-            last = {dialogue.key: (line, dialogue.scored) for line, dialogue in lines}
+            last = {dialogue.key: (place, dialogue.scored) for place, dialogue in stored_dialogues(path)}
             total += len(last)
             for (model, scenario, repeat), one in last.items():
                 key = (model, scenario, repeat + offset)
@@ -60,7 +59,7 @@ def merge_runs(paths: Sequence[Path], out: Path) -> str:
         for key in sorted(dialogues, key=lambda key: places.get(key, len(places))):
             dialogue = dialogues[key][0].read()
             directory.append(dialogue if dialogue.repeat == key[2] else dialogue.model_copy(update={"repeat": key[2]}))
-        directory.note(merged=[str(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
+        directory.note(merged=[with_urls(path) for path in paths], dialogues=len(dialogues), left_out=left_out)
         for path in runs:  # dates, endpoints, and the cost of lost calls
             for noted in read_log(path):
                 directory.note(**noted)

@@ -12,11 +12,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
 from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
@@ -27,6 +28,7 @@ from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
+from heartloop.models.batch import BatchChat
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
@@ -98,8 +100,9 @@ class OpenModels:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        """What local models generate, and what rate limits do, in words for the progress line."""
-        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
+        """What batches, local models and rate limits do, in words for the progress line."""
+        batches = [model.progress for model in self.opened.values() if isinstance(model, BatchChat)]
+        return "  ".join(filter(None, (*batches, local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +110,31 @@ class RunPlan:
     """A run that is ready to be played; `jobs` are by default those of the settings."""
 
     settings: EvaluationSettings
-    play: Play
+    play: Callable[..., Awaitable[Transcript]]
+    """Plays a job; its second argument is what `source` gives, if there is one."""
+    source: Callable[[Job], Any] | None = None
+    """What a job needs besides the plan, such as a stored dialogue; called in the process of the run."""
     models: OpenModels = field(default_factory=OpenModels)
     jobs: Sequence[Job] | None = None
     check: EndpointCheck | None = None
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
     """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+    later: Sequence[Job] = ()
+    """Jobs that cannot be played yet and are part of the estimate."""
+
+    def arguments(self, job: Job) -> tuple[Any, ...]:
+        return (job,) if self.source is None else (job, self.source(job))
+
+
+class Pool(Protocol):
+    """Other processes that play the dialogues of a run."""
+
+    def playing(self, plan: RunPlan, directory: RunDirectory, most: int) -> AbstractAsyncContextManager[Play]:
+        """Within it, a function that has a job played elsewhere, for at most so many jobs at once.
+
+        What the meter, the gates and the cache of the plan's models do, they do in this process.
+        """
 
 
 class Played(NamedTuple):
@@ -216,6 +237,7 @@ def play_run(
     pilot: Callable[[Estimate], bool] | None = None,
     agreed: bool = False,
     line: ProgressLine | None = None,
+    pool: Pool | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
@@ -255,19 +277,23 @@ def play_run(
         lost_before[model, role] = lost_before.get((model, role), Usage()) + usage
         directory.note(lost=[[model, role, *usage.counts]])
 
-    async def play_and_flush(job: Job) -> Transcript:
-        transcript = await plan.play(job)
+    async def play_here(job: Job) -> Transcript:
+        transcript = await plan.play(*plan.arguments(job))
         if cache is not None:
             cache.write()  # before the transcript, so that every finished dialogue can be replayed
         return transcript
 
     async def go(directory: RunDirectory) -> RunResult:
+        most = min(max_connections, len(unfinished(directory, jobs, retry_failed=retry_failed)))
+        playing = contextlib.nullcontext(play_here) if pool is None or not most else pool.playing(plan, directory, most)
         try:
-            return await work_through(
-                directory, play_and_flush, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
-                earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models, agreed=agreed,
-                affords=meter.affords, finished=finish, report=line.show if line is not None else None,
-            )  # fmt: skip
+            async with playing as play_job:
+                return await work_through(
+                    directory, play_job, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
+                    earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
+                    agreed=agreed, later=plan.later, affords=meter.affords, finished=finish,
+                    report=line.show if line is not None else None,
+                )  # fmt: skip
         finally:
             await close(opened)
 
@@ -281,7 +307,7 @@ def play_run(
             with cache.only(), meter.uncounted(), contextlib.suppress(BudgetSpent):  # raised at the first missing answer
                 for job in left:
                     with dialogue_scope(job.repeat, attempt_number(directory.failures.get(job.key, ()))):
-                        await plan.play(job)
+                        await plan.play(*plan.arguments(job))
                 return True
         await plan.check.ask(under_test, tell=tell)
         return False
@@ -369,6 +395,7 @@ async def work_through(
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     agreed: bool = False,
+    later: Sequence[Job] = (),
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -381,6 +408,7 @@ async def work_through(
             of the pilot failed, the run stops with the cause.
         agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
             If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
+        later: jobs that are part of the estimate, and not played.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -519,9 +547,9 @@ async def work_through(
         failures = [failure for t in piloted if (failure := _never_answered(t))]
         if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
-        if stopped is None and rest:
+        if stopped is None and (rest or later):
             asked = time.monotonic()
-            estimate = _estimate([*earlier, *spent.values()], rest, max_connections)
+            estimate = _estimate([*earlier, *spent.values()], [*rest, *later], max_connections)
             if not pilot(estimate._replace(earlier=len(earlier))):
                 stopped = DECLINED
             started += time.monotonic() - asked  # the time of the answer is not part of the run

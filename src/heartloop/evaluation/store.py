@@ -1,15 +1,23 @@
-"""Run directories: `settings.json`, `transcripts.jsonl`, `log.jsonl`, `scores.json`, and which runs can share a table."""
+"""Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
+
+The dialogues of a run, in the order of reading: Parquet that `dialogues.json` names (`heartloop.evaluation.parquet`), then
+`transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`, written by worker WWW of session NNNN; worker 000
+is the process that holds the lock.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
@@ -17,9 +25,10 @@ from pydantic_core import from_json
 
 from heartloop.core.dialogue import (
     Transcript,
+    TranscriptLine,
     cut_torn_tail,
     first_problem,
-    read_transcripts,
+    parsed,
     transcript_lines,
     write_line,
 )
@@ -27,7 +36,9 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.digests import Dialogue, Digest, InMemory, digest_of, scale_of
+from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
+from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -43,6 +54,82 @@ from heartloop.evaluation.scores import (
 from heartloop.evaluation.settings import EvaluationSettings, source_of
 
 RAW = "raw.jsonl"  # source lines of an imported run: line n is the source of transcript n
+_T = TypeVar("_T")
+_OWN = "transcripts.jsonl"
+_NUMBERED = re.compile(r"transcripts/(\d{4,})-\d{3,}\.jsonl")
+
+
+def transcript_files(run: Path) -> list[Path]:
+    """The files with a run's dialogues, in the order of reading."""
+    return [*(run / part for part in Compacted.of(run).parts), *json_lines(run)]
+
+
+def json_lines(run: Path) -> list[Path]:
+    """The JSON-lines files of a run's dialogues."""
+    numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
+    return [path for path in (run / _OWN, *numbered) if path.is_file()]
+
+
+def new_lines(run: Path, files: Sequence[Path], compacted: Compacted) -> Iterator[tuple[TranscriptLine, bytes]]:
+    """The JSON lines of files that Parquet does not hold."""
+    for path in files:
+        covered = compacted.covered.get(path.relative_to(run).as_posix(), 0)
+        if not covered or path.is_file():  # a compaction that has just finished removes what it covers
+            yield from transcript_lines(path, covered)
+
+
+def stored_lines(run: Path) -> Iterator[tuple[Place, bytes]]:
+    """Every stored dialogue of a run as a JSON line, with its place, in order; one in memory at a time."""
+    return _stored(run, parquet_lines, lambda place, line: (place, line))
+
+
+def stored_digests(run: Path) -> Iterator[Digest]:
+    """The digest of every stored dialogue, in order."""
+    return _stored(run, parquet_digests, lambda place, line: digest_of(parsed(line, place), place))
+
+
+def _stored(run: Path, of_part: Callable[[Path], Iterator[_T]], of_line: Callable[[Place, bytes], _T]) -> Iterator[_T]:
+    files = json_lines(run)  # before the index, so that a compaction that finishes now hides none
+    compacted = Compacted.of(run)
+    if not files and not compacted.parts:
+        saved_settings(run)  # raises if this is no run directory
+    for part in compacted.parts:
+        yield from of_part(run / part)
+    for place, line in new_lines(run, files, compacted):
+        yield of_line(place, line)
+
+
+def stored_dialogues(run: Path) -> Iterator[tuple[Place, Transcript]]:
+    """Every transcript of a run in order, also of dialogues played again, with its place; one in memory at a time."""
+    return ((place, parsed(line, place)) for place, line in stored_lines(run))
+
+
+def stored_transcripts(run: Path) -> Iterator[Transcript]:
+    return (transcript for _, transcript in stored_dialogues(run))
+
+
+def stored_sha256(run: Path) -> str:
+    """The hash of all stored lines: the same in whichever files they are."""
+    digest = hashlib.sha256()
+    for _, line in stored_lines(run):
+        digest.update(line)
+    return digest.hexdigest()
+
+
+def _session(name: str) -> int:
+    """The session of a file `transcripts/NNNN-WWW.jsonl`; 0 for another file."""
+    return int(found[1]) if (found := _NUMBERED.fullmatch(name)) else 0
+
+
+def locked(run: Path, otherwise: str) -> FileLock:
+    """The lock of a run directory, taken; one process at a time has it."""
+    lock = FileLock(run / ".lock")
+    with reported(f"write to {run}"):
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise UseError(f"another process is writing to {run}; {otherwise}") from error
+    return lock
 
 
 class RunDirectory:
@@ -54,9 +141,12 @@ class RunDirectory:
         self._found = found
         self.finished: dict[tuple[str, str, int], bool] = {}  # whether a dialogue was scored
         self.failures: dict[tuple[str, str, int], list[str]] = {}  # `Failure.kind` of each attempt
-        self.transcripts = path / "transcripts.jsonl"
-        self._lock = FileLock(path / ".lock")
-        self._file: BinaryIO  # while it is entered
+        self.written: set[tuple[str, str, int]] = set()
+        """Dialogues that a worker wrote already, which `append` only counts."""
+        self.transcripts = path / _OWN  # what `append` writes to
+        self._session = 1
+        self._lock: FileLock  # while it is entered
+        self._file: BinaryIO | None = None  # opened for the first dialogue
 
     def is_new(self) -> bool:
         with reported(f"read {self.path}"):
@@ -72,10 +162,7 @@ class RunDirectory:
         self.is_new()
         with reported(f"write to {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                self._lock.acquire(timeout=0)
-            except Timeout as error:
-                raise UseError(f"another process is writing to {self.path}; wait for it, or choose another --out") from error
+        self._lock = locked(self.path, "wait for it, or choose another --out")
         try:
             self._open()
         except BaseException:
@@ -86,8 +173,10 @@ class RunDirectory:
     def __exit__(self, *_: object) -> None:
         try:
             with contextlib.suppress(OSError):  # a full disk was reported on writing
-                self._file.close()
+                if self._file is not None:
+                    self._file.close()
         finally:
+            self._file = None
             self._lock.release()
 
     def note(self, **facts: object) -> None:
@@ -99,10 +188,24 @@ class RunDirectory:
             file.write(b"\n" + line if torn else line)
 
     def append(self, transcript: Transcript) -> None:
-        with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-            self._file.write(write_line(transcript).encode())
-            self._file.flush()
+        if transcript.key in self.written:
+            self.written.remove(transcript.key)
+        else:
+            with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
+                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self.worker_file(0)
+                if self._file is None:
+                    self._file = self.transcripts.open("ab")
+                self._file.write(write_line(transcript).encode())
+                self._file.flush()
         self._count(transcript)
+
+    def worker_file(self, number: int) -> Path:
+        """The file to which a worker of this session, from number 1, appends finished dialogues."""
+        (self.path / "transcripts").mkdir(exist_ok=True)
+        return self.path / f"transcripts/{self._session:04}-{number:03}.jsonl"
 
     def _count(self, transcript: Transcript) -> None:
         self.finished[transcript.key] = transcript.scored
@@ -121,13 +224,17 @@ class RunDirectory:
                     f"{self.path} was made with other settings: {', '.join(differ)} {verb}; "
                     "rerun the original command to resume it, or choose another --out"
                 )
-        if self.transcripts.exists():
-            cut_torn_tail(self.transcripts)
-            for transcript in read_transcripts(self.transcripts):
-                self._count(transcript)
-                if self._found is not None:
-                    self._found(transcript)
-        self._file = self.transcripts.open("ab")
+        files = json_lines(self.path)
+        used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
+        self._session = 1 + max(map(_session, used), default=0)
+        first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
+        self.transcripts = self.path / _OWN if first else self.worker_file(0)
+        for file in files:
+            cut_torn_tail(file)
+        for transcript in stored_transcripts(self.path):
+            self._count(transcript)
+            if self._found is not None:
+                self._found(transcript)
 
 
 class StoredRun(NamedTuple):
@@ -179,13 +286,6 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(found) or [folder]
 
 
-def stored_digests(run: Path) -> Iterator[Digest]:
-    """The digest of every stored dialogue, in order."""
-    path = run / "transcripts.jsonl"
-    lines = transcript_lines(path) if path.is_file() else ()
-    return (digest_of(transcript, place) for place, transcript in lines)
-
-
 def shortened(transcript: Transcript) -> Transcript:
     """The transcript without the raw answers of roles."""
     dropped = {"text": "", "reasoning": None}
@@ -194,8 +294,7 @@ def shortened(transcript: Transcript) -> Transcript:
 
 
 def read_run(path: Path) -> StoredRun:
-    transcripts = path / "transcripts.jsonl"
-    settings = saved_settings(path) if (path / "settings.json").is_file() or not transcripts.is_file() else {}
+    settings = saved_settings(path) if (path / "settings.json").is_file() or not transcript_files(path) else {}
     if isinstance(settings.get("recipe"), dict):
         raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
     return StoredRun(path, settings, tuple(stored_digests(path)), tuple(read_log(path)))
@@ -247,7 +346,7 @@ def check_new(out: Path) -> None:
 def beside(run: Path, *words: str) -> Path:
     """The default path of what is made from a run: next to it, its name followed by words."""
     here = run if run.name not in ("", "..") else run.resolve()
-    return here.with_name("-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
+    return sibling(here, "-".join([here.name, *(re.sub(r"[^\w.-]+", "-", word) for word in words)]))
 
 
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
@@ -392,20 +491,26 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
         directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
 
 
-def scenarios_of(run: Path, dialogues: Sequence[Dialogue]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, read from the source lines of the run."""
-    path = run / RAW
-    with reported(f"read {path}", "import the source again (heartloop import)"):
-        lines = path.read_bytes().split(b"\n")
-    scenarios: list[Any] = []
-    for number, dialogue in enumerate(dialogues, start=1):
+class ImportedScenarios:
+    """The scenarios of imported dialogues, each read from its source line when it is asked for."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / RAW
+        with reported(f"read {self._path}", "import the source again (heartloop import)"), self._path.open("rb") as file:
+            self._starts = array("q", accumulate(map(len, file), initial=0))  # and the end
+
+    def of(self, number: int, dialogue: Dialogue) -> Any:
+        """The scenario of the dialogue with this number in the run, from 0."""
         read = load_environment(dialogue.environment).scenarios.imported
         if read is None:
-            raise InputError(f"{path} contains no scenarios of {dialogue.environment}; pass --scenarios with a set or file")
+            raise InputError(f"{self._path} has no scenarios of {dialogue.environment}; pass --scenarios with a set or file")
+        with self._path.open("rb") as file:
+            file.seek(self._starts[min(number, len(self._starts) - 1)])
+            line = file.readline().removesuffix(b"\n")
         try:
-            scenarios.append(read(lines[number - 1] if number <= len(lines) else b""))
+            return read(line)
         except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not scenario {dialogue.scenario} ({error}); import the source again (heartloop import)"
+                f"{self._path}, line {number + 1}: not scenario {dialogue.scenario} ({error}); import the source again "
+                "(heartloop import)"
             ) from error
-    return scenarios

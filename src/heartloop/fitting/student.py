@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import InputError
 from heartloop.environments.registry import load_environment
+from heartloop.evaluation.store import stored_transcripts
 from heartloop.fitting.ridge import Design, Floats, Folds, correlation, design_of, fit, predict_folds
 from heartloop.reader.features import Context, FeatureLayout, features_of, han_share
 from heartloop.reader.model import LinearModel
@@ -50,7 +51,7 @@ class JudgedRows(NamedTuple):
 
 
 def read_rows(runs: Sequence[Path]) -> JudgedRows:
-    transcripts = [one for run in runs for one in read_transcripts(run / "transcripts.jsonl") if any(_replies(one))]
+    transcripts = [one for run in runs for one in stored_transcripts(run) if any(_replies(one))]
     environments = sorted({one.environment for one in transcripts})
     if len(environments) > 1:
         raise InputError(f"the runs are of {' and '.join(environments)}; expected runs of one environment")

@@ -154,6 +154,19 @@ class _Tally:
         self.predicted = self.actual = 0  # prompt tokens of finished calls
 
 
+class Size(NamedTuple):
+    """What is known of a call before it is made."""
+
+    prompt: int
+    """Estimated tokens."""
+    most: int | None = None
+    """Completion tokens that it may take, if that is limited."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str], most: int | None) -> Size:
+        return cls(sum(map(estimate_tokens, texts)), most)
+
+
 class Reservation(NamedTuple):
     """What a call is expected to take."""
 
@@ -257,11 +270,11 @@ class Meter:
         if price := self._price(model):
             self._cost += price.of(usage)
 
-    def charge(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None, *, attempts: int = 1) -> None:
+    def charge(self, model: str, role: str, size: Size, *, attempts: int = 1) -> None:
         """Counts attempts that timed out, each as long as the prompt and an expected answer."""
         if attempts < 1:
             return
-        expected = self._estimate(model, role, messages, sampling)
+        expected = self._estimate(model, role, size)
         usage = Usage.of_counts((attempts * expected.prompt, attempts * expected.completion), estimated=True)
         self.abandon(model, role, usage)
 
@@ -271,12 +284,12 @@ class Meter:
         if self.charged is not None:
             self.charged(model, role, usage)
 
-    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
+    async def reserve(self, model: str, role: str, size: Size) -> Reservation:
         """Reserves what a call may take; waits for calls in flight where the rest of the budget is reserved."""
         if not self.limited:
             return Reservation(model, role, 0, 0, 0, 0.0)
         while True:
-            reservation = self._estimate(model, role, messages, sampling)
+            reservation = self._estimate(model, role, size)
             refusal = self._refusal(reservation, in_flight=True)
             if refusal is None:
                 self._hold(reservation)
@@ -380,15 +393,15 @@ class Meter:
             self._price_of[model] = self._prices.get(model) or (None if is_paid(model) else Price(0.0, 0.0))
         return self._price_of[model]
 
-    def _estimate(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
-        estimate = sum(estimate_tokens(message.content) for message in messages)
+    def _estimate(self, model: str, role: str, size: Size) -> Reservation:
+        estimate, most = size
         tally = self._tallies.get((model, role)) or _Tally()
         # chat templates and languages other than English have more tokens than estimated
         prompt = estimate * (tally.actual / tally.predicted if tally.predicted else 1.0)
         answered = tally.calls - tally.failed
         completion = tally.answered / answered if answered else _FIRST_GUESS
-        if sampling is not None and sampling.max_tokens is not None:
-            completion = min(completion, sampling.max_tokens)
+        if most is not None:
+            completion = min(completion, most)
         price = self._price(model) or Price(0.0, 0.0)
         return Reservation(model, role, estimate, round(prompt), round(completion), price.at_most(prompt, completion))
 
@@ -432,15 +445,16 @@ class Metered:
         self.role = role
 
     async def complete(self, messages: Sequence[Message], *, schema: Schema = None, sampling: Sampling | None = None) -> Reply:
-        reservation = await self.meter.reserve(self.name, self.role, messages, sampling)
+        size = Size.of((message.content for message in messages), None if sampling is None else sampling.max_tokens)
+        reservation = await self.meter.reserve(self.name, self.role, size)
         usage: Usage | None = None
         try:
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             usage = reply.usage
-            self.meter.charge(self.name, self.role, messages, sampling, attempts=reply.abandoned)
+            self.meter.charge(self.name, self.role, size, attempts=reply.abandoned)
             return reply
         except (ModelError, asyncio.CancelledError) as error:
-            self.meter.charge(self.name, self.role, messages, sampling, attempts=getattr(error, "abandoned", 0))
+            self.meter.charge(self.name, self.role, size, attempts=getattr(error, "abandoned", 0))
             raise
         finally:
             self.meter.settle(reservation, usage)

@@ -63,6 +63,12 @@ class DialogueScope:
 
 
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
+cached_under: ContextVar[Key | None] = ContextVar("cached_under", default=None)
+"""The key under which the cache will keep the answer of the call that is made, for models that keep answers too."""
+
+
+def current_scope() -> DialogueScope:
+    return _scope.get() or DialogueScope()
 
 
 @contextlib.contextmanager
@@ -283,6 +289,7 @@ class Cached:
         cached = await self.cache.lookup(key)
         if cached is not None:
             return cached
+        cached_under.set(key)
         with self.cache.in_flight(key):
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             self.cache.put(key, self.name, self.role, reply)
@@ -301,7 +308,7 @@ def key_of(model: str, source: str, messages: Sequence[Message], schema: Schema,
     if further := sampling.further:  # added only where set, so that keys of earlier versions stay valid
         settings += json.dumps(further, sort_keys=True)
     digest.update(_joined((settings, *(part for m in messages[1:] for part in (m.role, m.content)))))
-    return (_scope.get() or DialogueScope()).sample(digest.digest())
+    return current_scope().sample(digest.digest())
 
 
 @lru_cache(maxsize=2048)

@@ -276,7 +276,7 @@ class Gate:
         self.address.done(sent, time.monotonic())
         self._wake()
 
-    def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
+    async def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
         """A limit refused a call, which waits `wait` seconds if the server says so; whether it is worth sending it again."""
         again = self.pace.refused(sent, time.monotonic(), wait, allowance)
         self.address.abandoned(sent, time.monotonic(), slow=False)

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,9 @@ class LocalChat:
         self._running = 0
         self._since = self._busy = 0.0
         self._generated = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy in another process has a server of its own
+        return partial(LocalChat, slots=self.slots), (self.name,)
 
     @property
     def source(self) -> str:

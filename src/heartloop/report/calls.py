@@ -74,7 +74,7 @@ def replays(runs: Sequence[StoredRun], wanted: Sequence[Digest]) -> Iterator[tup
             played = digest.place.read()
             if model_calls(played):
                 try:
-                    replay = replay or RunReplay(run.path, run.digests)
+                    replay = replay or RunReplay(run.path)
                     yield numbers[id(digest)], played, replay.requests(line, played)
                 except (HeartloopError, OSError, ValueError) as error:
                     yield numbers[id(digest)], played, f"The prompts cannot be shown: {error}."

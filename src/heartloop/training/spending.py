@@ -7,15 +7,15 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from heartloop.core.dialogue import Message, Sampling, Usage
+from heartloop.core.dialogue import Usage
 from heartloop.core.errors import BudgetSpent
-from heartloop.models.budget import Meter, Price, Reservation, Spend
+from heartloop.models.budget import Meter, Price, Reservation, Size, Spend
 
 _WAIT = 0.25  # seconds between two looks at the calls in flight of other processes
 
@@ -68,12 +68,12 @@ class SharedMeter(Meter):
                 )
         return ""
 
-    async def reserve(self, model: str, role: str, messages: Sequence[Message], sampling: Sampling | None) -> Reservation:
+    async def reserve(self, model: str, role: str, size: Size) -> Reservation:
         while True:
             with self._locked():
                 if self.stopped:
                     raise BudgetSpent(self.stopped)
-                call = self._estimate(model, role, messages, sampling)._replace(key=uuid.uuid4().hex)
+                call = self._estimate(model, role, size)._replace(key=uuid.uuid4().hex)
                 refusal = self._refusal(call, in_flight=True) if self.limited else None
                 if refusal is None:
                     self._append({"call": call})

@@ -24,6 +24,7 @@ from heartloop.core.errors import InputError
 from heartloop.core.text import amount
 from heartloop.environments.importing import read_dialogues
 from heartloop.environments.suites import Answers, Material, Result
+from heartloop.evaluation.store import stored_transcripts, transcript_files
 from heartloop.reader.features import lacks_english, tokens_of
 from heartloop.scoring.effects import standardised_distance
 from heartloop.scoring.statistics import Interval, estimate, pearson_if_known
@@ -210,9 +211,8 @@ def read_people(path: Path) -> list[Talk]:
     """Real dialogues: a run directory or `transcripts.jsonl` of imported logs, ESConv (`.json`), EmpatheticDialogues (`.csv`), or
     a chat log in JSON lines. Of a folder without transcripts, all its JSON lines, or else its `.json` or `.csv`.
     """
-    transcripts = path / "transcripts.jsonl" if path.is_dir() else path
-    if transcripts.name == "transcripts.jsonl" and transcripts.exists():
-        found = {one.key: talk_of(one) for one in read_transcripts(transcripts)}
+    if transcript_files(path) or (path.name == "transcripts.jsonl" and path.exists()):
+        found = {one.key: talk_of(one) for one in (stored_transcripts(path) if path.is_dir() else read_transcripts(path))}
         return [Talk(f"{number}", one.messages) for number, one in enumerate(found.values())]
     kinds = {".json": "esconv", ".csv": "empathetic"}
     suffixes = [path.suffix] if not path.is_dir() else [s for s in (".jsonl", *kinds) if any(path.glob(f"*{s}"))] or [""]
