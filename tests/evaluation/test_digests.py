@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from heartloop.evaluation.store import comparable, read_run, stored_digests
 from tests.report.talks import bench_talk, perm_talk, sage_talks, talk, write_run_into
 
 
-def asked(role: str, turn: int, **more: object) -> Call:
+def asked(role: str, turn: int, **more: Any) -> Call:
     return Call(role=role, purpose="feel", turn=turn, text="x" * 500, usage=Usage(prompt_tokens=7), **more)
 
 

@@ -15,8 +15,8 @@ from heartloop.evaluation.store import read_run
 from heartloop.report import page as page_module
 from heartloop.report.page import evenly
 from heartloop.report.site import write_site
-from tests.report.test_calls import data
 from tests.report.talks import WriteRun, pages_of_runs, talk
+from tests.report.test_calls import data
 
 MODELS, SCENARIOS = ("x/good", "x/plain", "x/mute"), [f"s{n:02}" for n in range(16)]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import blake2b
 from sys import intern
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
@@ -107,11 +107,10 @@ class Digest:
 Dialogue = Transcript | Digest
 
 
-class InMemory:
+class InMemory(NamedTuple):
     """The place of a transcript that is in no file."""
 
-    def __init__(self, transcript: Transcript) -> None:
-        self.transcript = transcript
+    transcript: Transcript
 
     def read(self) -> Transcript:
         return self.transcript
@@ -134,27 +133,12 @@ def digested(dialogues: Iterable[Dialogue]) -> list[Digest]:
 
 def digest_of(transcript: Transcript, place: Place | None = None) -> Digest:
     scale, turns = scale_of(transcript.environment), transcript.turns
-    usage = transcript.usage
-    used_up = sum(turn.silent and turn.truncated for turn in turns)
-    filtered = sum(call.role == "policy" and call.finish_reason == CONTENT_FILTER for call in transcript.calls)
+    values: dict[str, Any] = {name: getattr(transcript, name) for name in ("repeat", "seed", "stop", "failure", "score")}
+    values |= {name: intern(getattr(transcript, name)) for name in _INTERNED}
+    values |= {name: shared(getattr(transcript, name)) for name in _SHARED_FIELDS if name != "calls_by_role"}
     return Digest(
-        environment=intern(transcript.environment),
-        scenario=intern(transcript.scenario),
-        fingerprint=intern(transcript.fingerprint),
-        model=intern(transcript.model),
-        repeat=transcript.repeat,
-        seed=transcript.seed,
-        preset=intern(transcript.preset),
-        variant=intern(transcript.variant),
-        user=intern(transcript.user),
-        facts=shared(transcript.facts),
-        models=shared(transcript.models),
+        **values,
         sampling=_sampling(tuple((role, one.model_dump_json()) for role, one in transcript.sampling.items())),
-        prompts=shared(transcript.prompts),
-        start=shared(transcript.start),
-        stop=transcript.stop,
-        failure=transcript.failure,
-        score=transcript.score,
         points=None if transcript.score is None else scale.points * transcript.score,
         course=array("d", scale.course(transcript)),
         lengths=array("L", [len(turn.reply) for turn in turns]),
@@ -164,13 +148,12 @@ def digest_of(transcript: Transcript, place: Place | None = None) -> Digest:
         failed_replies=failed_replies(turns),
         error=next((turn.error for turn in turns if turn.error is not None), None),
         truncated=sum(turn.truncated for turn in turns),
-        used_up=used_up,
-        filtered=filtered,
+        used_up=sum(turn.silent and turn.truncated for turn in turns),
+        filtered=sum(call.role == "policy" and call.finish_reason == CONTENT_FILTER for call in transcript.calls),
         repaired=_repaired(transcript),
-        counts=shared(transcript.counts),
         calls_by_role=shared(Counter(call.role for call in transcript.calls)),
-        roles=_roles(tuple(usage)),
-        tokens=array("q", [number for one in usage.values() for number in (*one.counts, one.estimated)]),
+        roles=_roles(tuple(transcript.usage)),
+        tokens=array("q", [number for one in transcript.usage.values() for number in (*one.counts, one.estimated)]),
         place=place,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import NamedTuple
 
 from heartloop.core.errors import UseError
@@ -195,13 +195,8 @@ def _components(
     by_instrument: Mapping[str, Mapping[tuple[str, _Cell], Sequence[float]]], models: Sequence[str], kind: str
 ) -> tuple[tuple[Component, ...], tuple[int, int, int], int]:
     """Components of the difference, averaged over pairs of models; the size of the design; scenarios left out."""
-    common: dict[str, set[_Cell]] = {}
-    for name, known in by_instrument.items():
-        cells: dict[str, set[_Cell]] = {model: set() for model in models}
-        for model, cell in known:
-            if model in cells:
-                cells[model].add(cell)
-        common[name] = set.intersection(*cells.values())
+    cells = {name: {model: {c for m, c in known if m == model} for model in models} for name, known in by_instrument.items()}
+    common = {name: set.intersection(*mine.values()) for name, mine in cells.items()}
     if kind == "judge":  # the same dialogues under each judge
         both = set.intersection(*common.values())
         common = dict.fromkeys(common, both)
@@ -214,12 +209,8 @@ def _components(
         raise UseError(
             f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected 2, better 10"
         )
-    chosen: dict[str, dict[tuple[str, str], list[_Cell]]] = {}
-    for name in by_instrument:
-        chosen[name] = {key: [] for key in whole}
-        for cell in sorted(common[name]):
-            if len(mine := chosen[name].get(cell[:2], [])) < repeats:
-                mine.append(cell)
+    by_scenario = {name: groupby(sorted(common[name]), key=lambda cell: cell[:2]) for name in by_instrument}
+    chosen = {name: {key: list(mine)[:repeats] for key, mine in groups} for name, groups in by_scenario.items()}
     judged = {len(values) for known in by_instrument.values() for values in known.values()}
     reruns = min(judged) if kind == "judge" and len(judged) == 1 else 1
     pairs: list[tuple[str, str | None]] = list(combinations(models, 2)) or [(models[0], None)]

@@ -204,8 +204,8 @@ class Page:
         self._most_shown = MOST_SHOWN if most_shown is None else most_shown
         if len(self.dialogues) > self._most_shown:
             self.notes.append(
-                f"This page shows {self._most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best and "
-                "the worst of every model, and an even sample of the scenarios, the same for every model. What "
+                f"This page shows {self._most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best "
+                "and the worst of every model, and an even sample of the scenarios, the same for every model. What "
                 f"{self.title} adds to the page is computed on these; every other number on all."
             )
         self.ids = dialogue_ids(self.dialogues)
