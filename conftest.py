@@ -9,5 +9,7 @@ from tests.extras import ROOT, absent
 collect_ignore = [str(path.relative_to(ROOT)) for path in absent()]
 if not find_spec("verl"):
     collect_ignore.append("tests/training")
+if not find_spec("ray"):
+    collect_ignore.append("tests/ray")
 if not any("tests/local" in argument for argument in sys.argv):
     collect_ignore.append("tests/local")

@@ -19,7 +19,7 @@ from typing import Any
 from heartloop.core.dialogue import Message, Transcript
 from heartloop.environments.episode import SILENCE, YOU_BEGIN
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.scores import heard
+from heartloop.evaluation.digests import heard
 from heartloop.scoring.repeats import repeats_of
 
 __all__ = ["counted", "distance", "messages_of"]

@@ -24,6 +24,7 @@ from benchmarks import (
     order,
     perm_sweep,
     providers,
+    run_cost,
     student,
     throughput,
 )  # fmt: skip
@@ -54,6 +55,7 @@ from heartloop.models.formats import read_reply
         ("order", order.PAGE, order.RESULTS, order.table),
         ("recorded/agreement", agreement.PAGE, agreement.RESULTS, agreement.table),
         ("providers", providers.PAGE, providers.RESULTS, providers.page),
+        ("run_cost", run_cost.PAGE, run_cost.RESULTS, run_cost.table),
         ("cache_cost", cache_cost.PAGE, cache_cost.RESULTS, cache_cost.sentence),
     ],
 )

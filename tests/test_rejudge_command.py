@@ -53,6 +53,21 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
     refused("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path, said="is a rejudged run")
 
 
+async def test_a_pilot_estimates_the_judging_of_all_dialogues_that_the_run_is_to_have(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text('["lab/policy"]\ninput = 1\noutput = 1\n["lab/judge"]\ninput = 1\noutput = 1\n')
+    words = (*(word for word in LAB if word != "--yes"), "--pilot", "--prices", "prices.toml")
+    async with FaultyServer() as server:
+        await over_http(server, *words, cwd=tmp_path, code=0)
+        stored = len(dialogues(tmp_path / "run"))
+        done = await over_http(server, *JUDGE[:-1], "--pilot", "--prices", "prices.toml", cwd=tmp_path, code=0)
+        further = await over_http(server, *JUDGE, "--prices", "prices.toml", cwd=tmp_path)
+    judged = dialogues(tmp_path / "run-judged-lab-judge")
+    assert (stored, len(judged)) == (2, 2)
+    calls = sum(call.role == "judge" for one in judged.values() for call in one.calls)
+    assert f"Pilot: 2 more dialogues will take about {calls} calls" in done.err
+    assert "0 dialogues judged" in further.out
+
+
 async def test_the_same_judge_with_the_same_cache_is_free_and_finds_the_same(tmp_path: Path) -> None:
     words = ("rejudge", "run", "--judge", "lab/person", "--cache", "kept.sqlite", "--max-tokens", "1")
     async with FaultyServer() as server:

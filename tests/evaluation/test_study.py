@@ -36,7 +36,7 @@ def dialogue(model: str, scenario: str, points: float | None, *, user: str = "em
 
 
 def run_of(dialogues: Sequence[Transcript], **settings: Any) -> StoredRun:
-    return StoredRun(Path("run"), settings, tuple(dialogues))
+    return StoredRun.of(Path("run"), settings, dialogues)
 
 
 def two_models(scores: Sequence[Sequence[float]], change: Callable[[int, int], float], **more: Any) -> list[Transcript]:
@@ -180,7 +180,7 @@ def test_its_numbers_are_what_its_baselines_do(environment: str, tmp_path: Path)
     assert spec.pilot is not None
     chosen = [scenario.id for scenario in spec.load() if scenario.id in written_scenarios()]
     run = evaluate(environment, spec.pilot.models, user="embedded", scenario_ids=chosen, repeats=2, out=tmp_path / "run")
-    found = study_data(spec, [StoredRun(tmp_path, {}, tuple(run.transcripts))])
+    found = study_data(spec, [StoredRun.of(tmp_path, {}, run.transcripts)])
     assert found.variance[:2] == pytest.approx((spec.pilot.scenario, spec.pilot.repeat), rel=1e-3)
     assert found.dialogue[:2] == pytest.approx((2 * spec.pilot.turns, 2 * spec.pilot.tokens), rel=1e-2)
 

@@ -116,7 +116,7 @@ def sage_talks() -> list[Transcript]:
 def pages_of_runs(*runs: Path) -> list[Page]:
     """The pages of a report of these runs."""
     measurements = comparable([read_run(run) for run in runs])
-    return [Page(one, score_card(one.transcripts, one.settings), number) for number, one in enumerate(measurements, start=1)]
+    return [Page(one, score_card(one.digests, one.settings), number) for number, one in enumerate(measurements, start=1)]
 
 
 def write_run_into(

@@ -22,6 +22,7 @@ from heartloop.evaluation.compare import (
     compare,
     comparison_text,
 )
+from heartloop.evaluation.digests import digested
 from heartloop.evaluation.gate import comparison_file, gate, junit
 from heartloop.evaluation.store import read_run
 from heartloop.scoring.power import sample_size_for
@@ -33,7 +34,7 @@ BROKEN = Failure(role="user", kind="AnswerError", detail="no number")
 
 
 def side(model: str, dialogues: Sequence[Transcript], **settings: Any) -> Side:
-    return Side(f"runs/{model}", model, settings, tuple(dialogues))
+    return Side(f"runs/{model}", model, settings, tuple(digested(dialogues)))
 
 
 def against(a: Sequence[Transcript], b: Sequence[Transcript]) -> Comparison:

@@ -45,7 +45,7 @@ HALF, FULL, BACK = (40.0, 50.0), (20.0, 70.0), (80.0, 15.0)
 
 
 def run_of(*dialogues: Transcript, **settings: object) -> StoredRun:
-    return StoredRun(Path("run"), {"environment": "eibench", "max_turns": 8, **settings}, dialogues)
+    return StoredRun.of(Path("run"), {"environment": "eibench", "max_turns": 8, **settings}, dialogues)
 
 
 @pytest.fixture

@@ -280,7 +280,7 @@ def test_marks_of_eqbench_that_count_come_first_each_with_its_mean_and_interval(
         ("daily", {"evidence": {"scores": {"empathy": "4"}}}),
         ("daily", {"evidence": {"scores": {**daily_test.LEVELS, "value": 9}}}),
         ("stances", {"evidence": {}, "state": {}}),
-        ("stances", {"evidence": {"verdict": 5, "move": None}, "state": {"held": "x"}}),
+        ("stances", {"evidence": {"verdict": 5, "move": None}, "state": {"other": 1.0}}),
         ("stances", {"evidence": {"verdict": "upheld"}, "state": None}),
         ("eqbench", {"evidence": {"counted": ["x"]}}),
     ],

@@ -229,8 +229,9 @@ def test_an_unknown_environment_is_refused_and_two_share_no_card() -> None:
     strange = talk("m", "s1", [1]).model_copy(update={"environment": "chess"})
     with pytest.raises(UseError, match="chess"):
         score_card([strange], {})
-    with pytest.raises(UseError, match="dialogues of sage and chess"):
-        score_card([talk("m", "s1", [1]), strange], {})
+    other = strange.model_copy(update={"environment": "eibench"})
+    with pytest.raises(UseError, match="dialogues of sage and eibench"):
+        score_card([talk("m", "s1", [1]), other], {})
 
 
 def test_the_notes_of_the_terminal_table_are_as_wide_as_the_terminal() -> None:

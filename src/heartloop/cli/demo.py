@@ -100,10 +100,10 @@ def _language_model(spec: EnvironmentSpec, run: Path) -> StoredRun | None:
         run, spec, policies, REAL_SCENARIOS, max_connections=REAL_SCENARIOS * len(policies), opened={REAL_MODEL: model},
         sampling={"policy": Sampling(max_tokens=REAL_TOKENS)}, weights={REAL_MODEL: getattr(model, "source", "")},
     )  # fmt: skip
-    finished = {transcript.scenario for transcript in played.transcripts if transcript.model == REAL_MODEL}
+    finished = {dialogue.scenario for dialogue in played.digests if dialogue.model == REAL_MODEL}
     if missing := [scenario for scenario in played.settings["scenarios"] if scenario not in finished]:
         typer.echo(f"{REAL_MODEL} did not finish within {REAL_SECONDS:.0f} s: {', '.join(missing)}.")
-    return played if played.transcripts else None
+    return played if played.digests else None
 
 
 class _Until:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from rich.text import Text
 
 from heartloop.cli.options import Calls
 from heartloop.core.chat import EMBEDDED
-from heartloop.core.dialogue import Sampling
+from heartloop.core.dialogue import Sampling, Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, money, roughly
 from heartloop.environments.spec import EnvironmentSpec
@@ -23,11 +25,12 @@ from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import read_requests
 from heartloop.evaluation.progress import ProgressLine
 from heartloop.evaluation.remote import with_urls
-from heartloop.evaluation.runner import Estimate, OpenModels, Play, Played, RunPlan
+from heartloop.evaluation.runner import Estimate, OpenModels, Played, RunPlan
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import StoredRun
 from heartloop.integrations.ray import RayPool
+from heartloop.models.batch import DIALOGUES, BatchChat
 from heartloop.models.budget import Meter, is_baseline, is_scripted
 from heartloop.models.check import AskedRole, EndpointCheck
 from heartloop.models.names import load_env
@@ -61,6 +64,8 @@ class Pilot:
         self.line: ProgressLine | None = None  # hidden while a question is open
         self.further = 0  # dialogues in later runs of the same command; each is estimated to cost as much
         self.asked = False
+        self.batch = False
+        """Whether the dialogues after the estimate are judged by batches. The first ones are judged directly."""
 
     def __call__(self, estimate: Estimate) -> bool:
         self.asked = True
@@ -68,11 +73,12 @@ class Pilot:
         dialogues = estimate.dialogues + (self.further if estimate.dialogues else 0)
         cost = f", cost about {money(share * estimate.cost)} at your prices" if self._priced and estimate.cost is not None else ""
         basis = f"From {amount(estimate.earlier, 'finished dialogue')}" if estimate.earlier else "Pilot"
+        time = "up to a day for each call of a dialogue" if self.batch else roughly(share * estimate.seconds)
         if self.line is not None:
             self.line.pause()
         typer.echo(
             f"{basis}: {amount(dialogues, 'more dialogue')} will take about {amount(round(share * estimate.calls), 'call')}, "
-            f"{amount(round(share * estimate.tokens), 'token')} and {roughly(share * estimate.seconds)}{cost}.",
+            f"{amount(round(share * estimate.tokens), 'token')} and {time}{cost}.",
             err=True,
         )
         go_on = self.agreed or (not self._only and agreed_to("Continue?"))
@@ -82,13 +88,13 @@ class Pilot:
 
 
 class Judging:
-    def __init__(self, judges: Sequence[str], requests: Sequence[str] | None, calls: Calls) -> None:
+    def __init__(self, judges: Sequence[str], requests: Sequence[str] | None, calls: Calls, **how: Any) -> None:
         load_env()
         for judge in judges:
             if is_baseline(judge):
                 raise UseError(f"--judge is {judge}, a baseline that only replies; expected service/model, or {EMBEDDED}")
         self.sampling: Sampling | None = read_requests(requests or (), models={"judge": judges}).get("judge")
-        self.models = OpenModels(judges, **calls.models)
+        self.models = OpenModels(judges, **calls.models, **how)
         in_turn = len(judges) > 1  # each is asked before its own questions
         roles = [AskedRole(model, self.sampling, under_test=in_turn) for model in self.models.opened.values()]
         self.check = EndpointCheck(roles, self.models.meter)
@@ -96,8 +102,30 @@ class Judging:
         asks = calls.pilot or any(map(self.models.meter.is_paid, judges))
         self.pilot = Pilot(self.models.meter, calls) if asks else None
 
-    def plan(self, settings: EvaluationSettings, play: Play, jobs: Sequence[Job]) -> RunPlan:
-        return RunPlan(settings=settings, play=play, jobs=jobs, models=self.models, check=self.check)
+    def plan(
+        self, settings: EvaluationSettings, play: Callable[..., Awaitable[Transcript]], jobs: Sequence[Job],
+        source: Callable[[Job], Any],
+    ) -> RunPlan:  # fmt: skip
+        return RunPlan(settings=settings, play=play, source=source, jobs=jobs, models=self.models, check=self.check)
+
+
+@contextlib.contextmanager
+def by_batches(by: Judging, folder: Path, calls: Calls) -> Iterator[Calls]:
+    """In its body, the judge's calls but those of the pilot go through its provider's batch interface, so many at a time."""
+    judge, pilot = next(iter(by.models.opened.values()), None), by.pilot
+    if not isinstance(judge, BatchChat):
+        raise UseError(f"--batch needs a judge behind an endpoint, service/model; --judge is {next(iter(by.by_name))}")
+    if calls.ray is not None:
+        raise UseError("--batch waits for a provider and needs no cluster; pass it without --ray")
+    judge.folder = folder
+    if pilot is not None:
+        pilot.batch, judge.direct = True, lambda: not pilot.asked
+    try:
+        yield replace(calls, max_connections=DIALOGUES)
+    finally:
+        if judge.open:
+            left = amount(len(judge.open), "batch", "batches")
+            say(f"{left} of {judge.name} not answered yet; rerun the same command to continue.", err=True)
 
 
 def play_run(
@@ -114,7 +142,7 @@ def play_run(
     if pilot is not None:
         pilot.line = line
     played = runner.play_run(
-        path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed, line=line, scored=show,
+        path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed and not pilot.batch, line=line, scored=show,
         pool=None if calls.ray is None else RayPool(calls.ray), tell=partial(say, err=True),
         max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip

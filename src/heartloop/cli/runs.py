@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -118,25 +119,38 @@ def rejudge(
     request: given.JudgeRequest = None,
     out: given.NewRun = None,
     report: given.Report = True,
+    batch: Annotated[
+        bool,
+        Option(
+            "--batch", help="Call the judge through its provider's batch interface: up to a day a round, --prices of batches."
+        ),
+    ] = False,
     *,
     calls: given.Calls,
 ) -> None:
     """Let another judge score the stored replies of a run. Only the judge is called."""
-    from heartloop.cli.running import Judging, next_lines, play_run, read_options, say
+    from heartloop.cli.running import Judging, by_batches, next_lines, play_run, read_options, say
     from heartloop.environments.registry import load_environment
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
+    from heartloop.models.batch import BatchChat
 
-    by = Judging([judge], request, calls)
+    by = Judging([judge], request, calls, **({"endpoint": BatchChat} if batch else {}))
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
         run, spec.judge(by.by_name[judge], by.sampling), options=read_options(context, spec, option), scenarios=scenarios,
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
-    played = play_run(path, by.plan(job.settings, job.play, job.jobs), calls, pilot=by.pilot, done="judged")
-    both = agreement(read_run(run).transcripts, played.run.transcripts)
+    if not batch and (path / "batches").is_dir():  # else their answers would be paid for again
+        raise UseError(f"{path} was judged with --batch; pass it again, or remove {path / 'batches'}")
+    plan, stored = by.plan(job.settings, job.play, job.jobs, job.source), {one.key for one in job.jobs}
+    if calls.pilot:
+        plan = replace(plan, later=[one for one in job.settings.jobs if one.key not in stored])
+    with by_batches(by, path / "batches", calls) if batch else contextlib.nullcontext(calls) as how:
+        played = play_run(path, plan, how, pilot=by.pilot, done="judged")
+    both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")
     typer.echo(f"\n{next_lines(path, played.run, report=report)}")
     typer.echo(with_urls(f"Next, both in one report: heartloop report {path} {run}"))

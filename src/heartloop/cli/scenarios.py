@@ -135,17 +135,18 @@ def scenarios_show(
 def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[EnvironmentSpec, list[Request]]:
     """The requests of one turn of a stored dialogue; says on standard error how they may differ from those that were sent."""
     from heartloop.evaluation.replaying import RunReplay
-    from heartloop.evaluation.store import stored_transcripts
+    from heartloop.evaluation.store import stored_dialogues
 
-    replay = RunReplay(run, every := list(stored_transcripts(run)), scenarios)
-    places = {"|".join(map(str, one.key)): place for place, one in enumerate(every)}
+    replay = RunReplay(run, scenarios)
+    places = {"|".join(map(str, one.key)): (number, place) for number, (place, one) in enumerate(stored_dialogues(run))}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
         raise UseError(f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one such as {min(places)!r}")
-    played = every[place := places[named[0]]]
+    number, place = places[named[0]]
+    played = place.read()
     if turn > len(played.turns) + (played.failure is not None):
         raise UseError(f"--turn is {turn}; {named[0]} has {amount(len(played.turns), 'turn')}")
-    replayed = replay.requests(place, played)
+    replayed = replay.requests(number, played)
     if replayed.changed:
         typer.echo(f"Changed since the run, and shown as of this version: {', '.join(replayed.changed)}.", err=True)
     if replayed.same < turn - 1:

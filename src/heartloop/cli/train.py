@@ -217,7 +217,7 @@ def guard(
     if runs is not None:
         sides = [read_run(path) for path in runs]
         for side in sides:
-            if len({dialogue.model for dialogue in side.transcripts}) != 1:
+            if len({dialogue.model for dialogue in side.digests}) != 1:
                 raise UseError(f"--runs: {side.path} holds several models or none; expected evaluations of one model each")
         gain = compare(*choose_sides(sides[0], sides[1], None, None))
     result = guard_result(found, notes, min_difference, gain)

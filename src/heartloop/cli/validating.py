@@ -85,7 +85,9 @@ def rejudge_runs(
         if pilot is not None:
             pilot.further = sum(len(later.jobs) for later, _, _ in ahead[number + 1 :])
         typer.echo(f"{path[variant]}:")
-        plan = by.plan(source.settings(variant), source.play(variant, path[suite.variants[0]]), source.jobs)
+        plan = by.plan(
+            source.settings(variant), source.play(variant), source.jobs, source.source(variant, path[suite.variants[0]])
+        )
         played = play_run(path[variant], plan, calls, pilot=pilot, done="judged", ranked=False)
         code = max(code, played.code(pilot=calls.pilot))
         if played.ended.stopped is not None:

@@ -51,7 +51,7 @@ class Run:
     @cached_property
     def scores(self) -> ScoreCard:
         """The leaderboard's numbers: the fields of `scores.json`, computed from the transcripts."""
-        return score_card(self._stored.transcripts, self.settings)
+        return score_card(self._stored.digests, self.settings)
 
     @cached_property
     def _stored(self) -> StoredRun:
@@ -89,7 +89,7 @@ class Run:
     def agreement(self, other: Run) -> Agreement:
         """How well the judge of `other`, a run that was rejudged, agrees with the judge of this one; `print` shows it."""
         _require("other", other, isinstance(other, Run), _A_RUN)
-        return agreement(self.transcripts, other.transcripts)
+        return agreement(self._stored.digests, other._stored.digests)
 
     def __repr__(self) -> str:
         return f"heartloop.Run({str(self.path)!r})"

@@ -13,20 +13,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from heartloop.core.dialogue import Transcript, failed_replies
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, printable
 from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
+from heartloop.evaluation.digests import Dialogue, Digest, digested
 from heartloop.evaluation.scores import (
     ALLOWED_UNSCORED,
-    course_of,
     in_group_order,
     latest,
     model_names,
     options_of,
-    points_of,
     unfinished,
 )
 from heartloop.evaluation.store import StoredRun
@@ -53,12 +51,12 @@ class Side(NamedTuple):
     run: str
     model: str
     settings: Mapping[str, Any]
-    dialogues: tuple[Transcript, ...]
+    dialogues: tuple[Digest, ...]
 
 
 class Pair(NamedTuple):
-    a: Transcript
-    b: Transcript
+    a: Digest
+    b: Digest
     score_a: float
     score_b: float
 
@@ -141,7 +139,7 @@ def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None,
         if chosen not in names:
             problem = "has several models" if model is None else f"has no model {model!r}"
             raise UseError(f"{run.path} {problem}; expected {option} with one of {', '.join(names) or 'none (it is empty)'}")
-        dialogues = tuple(d for d in latest(run.transcripts) if d.model == chosen)
+        dialogues = tuple(d for d in latest(run.digests) if d.model == chosen)
         sides.append(Side(str(run.path), chosen, run.settings, dialogues))
     if sides[0].model == sides[1].model and (run_b is None or run_a.path.resolve() == run_b.path.resolve()):
         raise UseError(f"A and B are both {sides[0].model} of the same run; expected two runs, or two models")
@@ -149,7 +147,7 @@ def choose_sides(run_a: StoredRun, run_b: StoredRun | None, model_a: str | None,
 
 
 def _names(run: StoredRun) -> list[str]:
-    return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.transcripts)]))
+    return list(dict.fromkeys([*model_names(run.settings), *(dialogue.model for dialogue in run.digests)]))
 
 
 def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Comparison:
@@ -171,8 +169,8 @@ def compare(a: Side, b: Side, *, min_difference: float | None = None) -> Compari
     means = cluster_means(differences, scenarios)
     sd = statistics.stdev(means) if len(means) > 1 else None
     difference = _interval(pairs)
-    failed = (sum(failed_replies(p.a.turns) for p in pairs), sum(failed_replies(p.b.turns) for p in pairs))
-    replies = (sum(len(p.a.turns) for p in pairs), sum(len(p.b.turns) for p in pairs))
+    failed = (sum(p.a.failed_replies for p in pairs), sum(p.b.failed_replies for p in pairs))
+    replies = (sum(len(p.a.lengths) for p in pairs), sum(len(p.b.lengths) for p in pairs))
     apart = (*_other_rules(pairs), *_other_settings(a.settings, b.settings, pairs[0].a.environment))
     aim = min_difference if min_difference is not None else abs(difference.mean)
     return Comparison(
@@ -214,7 +212,7 @@ def _check_weights(a: Side, b: Side) -> None:
         raise UseError(f"A and B were judged by different weights ({shown}); rejudge one (heartloop rejudge RUN --judge ...)")
 
 
-def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair], list[tuple[str, int]], tuple[int, int]]:
+def _paired(a: Iterable[Digest], b: Iterable[Digest]) -> tuple[list[Pair], list[tuple[str, int]], tuple[int, int]]:
     """The pairs, the numbers of dialogues left out by reason, and those of unscored ones in A and in B."""
     in_a, in_b = ({(d.scenario, d.repeat): d for d in side} for side in (a, b))
     pairs: list[Pair] = []
@@ -226,13 +224,13 @@ def _paired(a: Iterable[Transcript], b: Iterable[Transcript]) -> tuple[list[Pair
             left_out["not played in A" if mine is None else "not played in B"] += 1
         elif mine.fingerprint != yours.fingerprint:
             left_out[_TEXT_DIFFERS] += 1
-        elif (a_points := points_of(mine)) is None or (b_points := points_of(yours)) is None:
+        elif mine.points is None or yours.points is None:
             failures = {name: d.failure for name, d in (("A", mine), ("B", yours)) if not d.scored}
             causes = {name: f"{one.role}: {one.kind}" if one else "cause unknown" for name, one in failures.items()}
             unscored.update(causes.keys())
             left_out[" and ".join(f"{_UNSCORED} in {name} ({cause})" for name, cause in causes.items())] += 1
         else:
-            pairs.append(Pair(mine, yours, a_points, b_points))
+            pairs.append(Pair(mine, yours, mine.points, yours.points))
     return pairs, left_out.most_common(), (unscored["A"], unscored["B"])
 
 
@@ -292,7 +290,7 @@ def _other_rules(pairs: Sequence[Pair]) -> Iterable[str]:
     sides = [[pair.a for pair in pairs], [pair.b for pair in pairs]]
     judged = ["judge" in d.models for side in sides for d in side]
     roles = sorted({role for side in sides for d in side for role in d.models} - {"policy", "user", "judge"})
-    named: list[tuple[str, Callable[[Transcript], object], str]] = [
+    named: list[tuple[str, Callable[[Digest], object], str]] = [
         (
             "user simulator", lambda d: d.models.get("user", d.user) if "judge" in d.models else d.user,
             ": the difference may be the simulators', not the models'",
@@ -444,19 +442,19 @@ class Agreement(NamedTuple):
         return agreement_text(self)
 
 
-def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agreement:
+def agreement(first: Iterable[Dialogue], second: Iterable[Dialogue]) -> Agreement:
     """Agreement of two judges on the same replies: dialogues paired by model, scenario and repeat."""
-    before = {played.key: played for played in latest(first)}
-    both = [(before[read.key], read) for read in latest(second) if read.key in before]
+    before = {played.key: played for played in latest(digested(first))}
+    both = [(before[read.key], read) for read in latest(digested(second)) if read.key in before]
     for pair in both:
-        if any(a.reply != b.reply for a, b in zip(*(read.turns for read in pair), strict=False)):
+        if any(a != b for a, b in zip(*(read.replies for read in pair), strict=False)):
             raise UseError(f"replies differ in {'|'.join(map(str, pair[0].key))}; expected a run and one rejudged from it")
     scored = [(a, b) for a, b in both if a.scored and b.scored]
-    tables = [{str(pair[0].key): points_of(pair[side]) or 0.0 for pair in scored} for side in (0, 1)]
+    tables = [{str(pair[0].key): pair[side].points or 0.0 for pair in scored} for side in (0, 1)]
     a_scores, b_scores = (list(table.values()) for table in tables)
     changes: list[tuple[float, float]] = []
     for pair in scored:  # of the score by each reply that both judged
-        moves = ([round(after - before, 6) for before, after in pairwise(course_of(read))] for read in pair)
+        moves = ([round(after - before, 6) for before, after in pairwise(read.course)] for read in pair)
         changes += zip(*moves, strict=False)
     one, other = (" and ".join(sorted({judge_of(pair[side]) for pair in both})) for side in (0, 1))
     return Agreement(
@@ -473,7 +471,7 @@ def agreement(first: Iterable[Transcript], second: Iterable[Transcript]) -> Agre
     )
 
 
-def judge_of(dialogue: Transcript) -> str:
+def judge_of(dialogue: Digest) -> str:
     return dialogue.models.get("judge", dialogue.user)
 
 

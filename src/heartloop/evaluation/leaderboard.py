@@ -13,7 +13,8 @@ from rich.text import Text
 from heartloop.core.chat import is_embedded
 from heartloop.core.text import amount, money
 from heartloop.evaluation.compare import FEW_SCENARIOS
-from heartloop.evaluation.scores import ModelScore, ScoreCard, in_group_order, scale_of
+from heartloop.evaluation.digests import scale_of
+from heartloop.evaluation.scores import ModelScore, ScoreCard, in_group_order
 from heartloop.models.budget import is_baseline
 from heartloop.scoring.repeats import REPEATED
 from heartloop.scoring.statistics import Shape

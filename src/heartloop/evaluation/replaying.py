@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,35 +12,37 @@ from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import find_scenario, load_environment
 from heartloop.environments.requests import Replayed, stored_requests
 from heartloop.evaluation.runner import completed
-from heartloop.evaluation.store import RAW, played_settings, saved_settings, scenarios_of
+from heartloop.evaluation.store import RAW, ImportedScenarios, played_settings, saved_settings
 
 
 class RunReplay:
-    """Replays dialogues of one run. `transcripts` has every line of it; `scenarios` replaces the set that it names."""
+    """Replays dialogues of one run; `scenarios` replaces the set that it names."""
 
-    def __init__(self, run: Path, transcripts: Sequence[Transcript], scenarios: str | None = None) -> None:
+    def __init__(self, run: Path, scenarios: str | None = None) -> None:
         settings = saved_settings(run)
         self._rejudged = "rejudged" in settings
         self._settings = settings if self._rejudged else played_settings(run).model_dump()
-        self._run, self._transcripts, self._set = run, transcripts, scenarios
+        self._run, self._set = run, scenarios
         self.spec = load_environment(self._settings["environment"])
-        self._scenarios: dict[str, Any] = {}
 
-    def requests(self, place: int, played: Transcript) -> Replayed:
-        """The requests of the dialogue in this place, whose calls need their answers."""
+    def requests(self, number: int, played: Transcript) -> Replayed:
+        """The requests of the dialogue with this number in the run, from 0, whose calls need their answers."""
         own = self._settings.get("policy_prompt") if OWN_PROMPT in played.prompts else None
-        scenario, options = self._scenario(place, played.scenario), self._settings["options"]
+        scenario, options = self._scenario(number, played), self._settings["options"]
         replay = stored_requests(self.spec, scenario, played, options, rejudged=self._rejudged, policy_prompt=own)
         return completed(replay)
 
     @cached_property
-    def _imported(self) -> Sequence[Any]:
-        return scenarios_of(self._run, self._transcripts)
+    def _imported(self) -> ImportedScenarios:
+        return ImportedScenarios(self._run)
 
-    def _scenario(self, place: int, id: str) -> Any:
+    @cached_property
+    def _scenarios(self) -> Mapping[str, Any]:
+        return {one.id: one for one in self.spec.scenarios.load(self._set or self._settings["scenario_set"])}
+
+    def _scenario(self, number: int, played: Transcript) -> Any:
         if self._set is None and (self._run / RAW).is_file():
-            return self._imported[place]
-        if id not in self._scenarios:
-            name = self._set or self._settings["scenario_set"]
-            self._scenarios[id] = find_scenario(id, name, environment=self.spec.name)[1]
-        return self._scenarios[id]
+            return self._imported.of(number, played)
+        if played.scenario not in self._scenarios:  # which raises, with names near to it
+            find_scenario(played.scenario, self._set or self._settings["scenario_set"], environment=self.spec.name)
+        return self._scenarios[played.scenario]

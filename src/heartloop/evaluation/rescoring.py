@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
@@ -16,20 +17,20 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
-from heartloop.environments.spec import EnvironmentSpec, Judge, Scenario
+from heartloop.environments.spec import EnvironmentSpec, Judge, Options, Scenario
+from heartloop.evaluation.digests import Place
 from heartloop.evaluation.remote import with_urls
 from heartloop.evaluation.scores import ALLOWED_UNSCORED
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import (
     RAW,
+    ImportedScenarios,
     beside,
     check_new,
     played_settings,
     saved_settings,
-    scenarios_of,
     stored_dialogues,
     stored_sha256,
-    stored_transcripts,
 )
 
 
@@ -174,27 +175,31 @@ class Rejudging:
             if name != "preset" and name in self._spec.options.model_fields:
                 raise UseError(f"option {name} cannot be changed by rejudging; expected preset, or use rescore")
         self._options = self._spec.read_options({**source.options, **(options or {})})
-        stored = list(stored_transcripts(run))
-        if not stored:
-            raise UseError(f"{run} has no dialogue to rejudge")
         self.run, self._judge = run, judge
-        with_scenarios = zip(stored, _scenarios(self._spec, run, source, stored, scenarios), strict=True)
-        self.stored = {played.key: (played, scenario) for played, scenario in with_scenarios}
-        for played, scenario in self.stored.values():
-            check_readable(played, scenario, judge)
+        self._scenario = _scenarios(self._spec, run, source, scenarios)
+        self._stored: dict[tuple[str, str, int], _Stored] = {}  # the last line of each
+        first: Transcript | None = None
+        users: set[str] = set()
+        for number, (place, played) in enumerate(stored_dialogues(run)):  # one at a time: all may not fit into memory
+            check_readable(played, self._scenario(number, played), judge)
+            self._stored[played.key] = _Stored(place, number, played.seed, played.scored)
+            first = first or played
+            users.add(played.user)
+        if first is None:
+            raise UseError(f"{run} has no dialogue to rejudge")
         self.settings = RejudgeSettings(
             **{
                 **source.model_dump(exclude={"heartloop_version"}),
                 "options": self._options.model_dump(mode="json"),
                 "roles": {"judge": judge.name},
                 "sampling": {**source.sampling, **({"judge": sampling} if sampling is not None else {})},
-                "prompts": dict(judged_prompts(self._spec, stored[0], judge)),
+                "prompts": dict(judged_prompts(self._spec, first, judge)),
                 "prices": {**source.prices, **(prices or {})},
             },
             rejudged={
                 "from": with_urls(run),
                 "transcripts": stored_sha256(run),
-                "user": " and ".join(sorted({played.user for played in stored})),
+                "user": " and ".join(sorted(users)),
                 "preset": str(source.options["preset"]),
             },
         )
@@ -202,8 +207,8 @@ class Rejudging:
     @property
     def jobs(self) -> list[Job]:
         """Every stored dialogue, unscored ones last, since they need no call."""
-        dialogues = sorted((played for played, _ in self.stored.values()), key=lambda played: not played.scored)
-        return [Job(model=d.model, scenario=d.scenario, repeat=d.repeat, seed=d.seed) for d in dialogues]
+        dialogues = sorted(self._stored.items(), key=lambda one: not one[1].scored)
+        return [Job(model=model, scenario=id, repeat=n, seed=stored.seed) for (model, id, n), stored in dialogues]
 
     @property
     def beside(self) -> Path:
@@ -211,19 +216,46 @@ class Rejudging:
         other = [preset] if preset != self.settings.rejudged["preset"] else []
         return beside(self.run, "judged", self._judge.name, *other)
 
-    async def play(self, job: Job) -> Transcript:
-        played, scenario = self.stored[job.key]
-        return await rejudged(self._spec, played, scenario, self._judge, self._options)
+    def is_scored(self, job: Job) -> bool:
+        return self._stored[job.key].scored
+
+    def source(self, job: Job) -> tuple[Transcript, Scenario]:
+        """The stored dialogue of a job and its scenario, read from disk."""
+        place, number, *_ = self._stored[job.key]
+        played = place.read()
+        return played, self._scenario(number, played)
+
+    @property
+    def play(self) -> Callable[[Job, tuple[Transcript, Scenario]], Awaitable[Transcript]]:
+        """Judges a job, given its `source`."""
+        return partial(_play, self._spec, self._judge, self._options)
+
+
+class _Stored(NamedTuple):
+    place: Place
+    number: int
+    seed: int
+    scored: bool
+
+
+async def _play(
+    spec: EnvironmentSpec, judge: Judge, options: Options, job: Job, source: tuple[Transcript, Scenario]
+) -> Transcript:
+    return await rejudged(spec, *source, judge, options)
 
 
 def _scenarios(
-    spec: EnvironmentSpec, run: Path, source: EvaluationSettings, stored: list[Transcript], scenarios: str | None
-) -> list[Scenario]:
+    spec: EnvironmentSpec, run: Path, source: EvaluationSettings, scenarios: str | None
+) -> Callable[[int, Transcript], Scenario]:
+    """What gives the scenario of a dialogue and its number in the run."""
     if scenarios is None and (run / RAW).is_file():
-        return list(scenarios_of(run, stored))
+        return ImportedScenarios(run).of
     name = scenarios or source.scenario_set
-    known = {scenario.id: scenario for scenario in spec.scenarios.load(name)}
-    for played in stored:
+    known: dict[str, Scenario] = {scenario.id: scenario for scenario in spec.scenarios.load(name)}
+
+    def of(number: int, played: Transcript) -> Scenario:
         if played.scenario not in known:
             raise InputError(f"{name} has no scenario {played.scenario!r}; pass the scenarios of this run with --scenarios")
-    return [known[played.scenario] for played in stored]
+        return known[played.scenario]
+
+    return of

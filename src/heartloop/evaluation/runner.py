@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from heartloop.core.chat import EMBEDDED, ChatModel
-from heartloop.core.dialogue import Failure, Sampling, Transcript, Turn, Usage, failed_replies, used_up_by_thinking
+from heartloop.core.dialogue import Failure, Sampling, Transcript, Usage, used_up_by_thinking
 from heartloop.core.errors import ANSWER_ERRORS, BotError, BudgetSpent, EndpointStopped
 from heartloop.core.text import amount
 from heartloop.environments.episode import Environment, play
@@ -28,6 +28,7 @@ from heartloop.evaluation.progress import PLAIN_EVERY, Progress, ProgressLine
 from heartloop.evaluation.scores import ALLOWED_FAILED, ALLOWED_UNSCORED, ScoreCard, cost_of_usage, latest
 from heartloop.evaluation.settings import EvaluationSettings, Job
 from heartloop.evaluation.store import RunDirectory, StoredRun, read_log, read_run, write_scores
+from heartloop.models.batch import BatchChat
 from heartloop.models.budget import Meter, Price, is_baseline, is_scripted, load_prices
 from heartloop.models.cache import attempt_number, cache_at, dialogue_scope
 from heartloop.models.check import EndpointCheck
@@ -99,8 +100,9 @@ class OpenModels:
         return counted(self.opened[name], self.meter, role, self.cache)
 
     def speed(self) -> str:
-        """What local models generate, and what rate limits do, in words for the progress line."""
-        return "  ".join(filter(None, (local_speed(self.opened.values()), self.connections.waiting())))
+        """What batches, local models and rate limits do, in words for the progress line."""
+        batches = [model.progress for model in self.opened.values() if isinstance(model, BatchChat)]
+        return "  ".join(filter(None, (*batches, local_speed(self.opened.values()), self.connections.waiting())))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,8 @@ class RunPlan:
     """Asks the endpoints before anything is written, unless no dialogue is left or the cache answers all that are."""
     pilot_models: Sequence[str] = ()
     """Models with at least one dialogue each in the pilot, which has at least `PILOT` dialogues."""
+    later: Sequence[Job] = ()
+    """Jobs that cannot be played yet and are part of the estimate."""
 
     def arguments(self, job: Job) -> tuple[Any, ...]:
         return (job,) if self.source is None else (job, self.source(job))
@@ -150,34 +154,39 @@ class Played(NamedTuple):
     @property
     def failed_replies(self) -> str:
         """One sentence on replies that bots failed to give, with the first cause; empty without one."""
-        turns = [turn for t in self.run.transcripts for turn in t.turns]
-        if not (errors := [turn.error for turn in turns if turn.error is not None]) or self.run.settings.get("rejudged"):
+        failed = sum(one.failed_replies for one in self.run.digests)
+        if not failed or self.run.settings.get("rejudged"):
             return ""
-        return (
-            f"{len(errors)} of {amount(len(turns), 'reply', 'replies')} failed and are scored as silence; the first: {errors[0]}"
-        )
+        first = next(one.error for one in self.run.digests if one.error is not None)
+        return f"{failed} of {self._replies} failed and are scored as silence; the first: {first}"
 
     @property
     def broken_bots(self) -> list[str]:
         """A sentence on each model of whose replies more than `ALLOWED_FAILED` failed."""
-        turns: dict[str, list[Turn]] = {}
-        for dialogue in latest(self.run.transcripts) if not self.run.settings.get("rejudged") else ():
-            turns.setdefault(dialogue.model, []).extend(dialogue.turns)
+        replies: Counter[str] = Counter()
+        failed: Counter[str] = Counter()
+        for dialogue in latest(self.run.digests) if not self.run.settings.get("rejudged") else ():
+            replies[dialogue.model] += len(dialogue.lengths)
+            failed[dialogue.model] += dialogue.failed_replies
         return [
-            f"{failed} of {amount(len(mine), 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
+            f"{failed[model]} of {amount(n, 'reply', 'replies')} of {model} failed, more than the {ALLOWED_FAILED:.0%} allowed; "
             "correct the bot, then evaluate it into another --out"
-            for model, mine in turns.items()
-            if (failed := failed_replies(mine)) > ALLOWED_FAILED * len(mine)
+            for model, n in replies.items()
+            if failed[model] > ALLOWED_FAILED * n
         ]
 
     @property
     def thinking_only(self) -> str:
         """One sentence on replies of which the token limit left nothing but thinking; empty without one."""
-        replies = [(t.sampling.get("policy"), turn) for t in self.run.transcripts for turn in t.turns]
-        cut = [sampling.max_tokens if sampling else None for sampling, turn in replies if turn.silent and turn.truncated]
+        cut = [one for one in self.run.digests if one.used_up]
         if not cut or self.run.settings.get("rejudged"):
             return ""
-        return f"{len(cut)} of {amount(len(replies), 'reply', 'replies')} empty: {used_up_by_thinking('policy', cut[0])}"
+        limit = sampling.max_tokens if (sampling := cut[0].sampling.get("policy")) else None
+        return f"{sum(one.used_up for one in cut)} of {self._replies} empty: {used_up_by_thinking('policy', limit)}"
+
+    @property
+    def _replies(self) -> str:
+        return amount(sum(len(one.lengths) for one in self.run.digests), "reply", "replies")
 
     def code(self, *, pilot: bool = False) -> int:
         """Exit code: 1 if the run stopped early (with `pilot`: not by the estimate), or too much is unscored or failed."""
@@ -282,7 +291,8 @@ def play_run(
                 return await work_through(
                     directory, play_job, jobs=jobs, max_connections=max_connections, retry_failed=retry_failed,
                     earlier=list(earlier.values()), pilot=None if cached else pilot, pilot_models=plan.pilot_models,
-                    agreed=agreed, affords=meter.affords, finished=finish, report=line.show if line is not None else None,
+                    agreed=agreed, later=plan.later, affords=meter.affords, finished=finish,
+                    report=line.show if line is not None else None,
                 )  # fmt: skip
         finally:
             await close(opened)
@@ -385,6 +395,7 @@ async def work_through(
     pilot: Callable[[Estimate], bool] | None = None,
     pilot_models: Sequence[str] = (),
     agreed: bool = False,
+    later: Sequence[Job] = (),
     affords: Callable[[int], str | None] | None = None,
     finished: Callable[[Transcript], None] | None = None,
     report: Callable[[Progress], None] | None = None,
@@ -397,6 +408,7 @@ async def work_through(
             of the pilot failed, the run stops with the cause.
         agreed: the run continues after any estimate, so all dialogues are played at once and the first ones give the estimate.
             If the first `FIRST_FAILURES` fail in the same way, the run stops with the cause.
+        later: jobs that are part of the estimate, and not played.
         affords: called with the number of concurrent dialogues before another starts; a returned sentence says that the budget
             is too small for it. This avoids dialogues that are paid for and then cut off.
     """
@@ -535,9 +547,9 @@ async def work_through(
         failures = [failure for t in piloted if (failure := _never_answered(t))]
         if stopped is None and piloted and len(failures) == len(piloted):
             stopped = f"every dialogue of the pilot failed ({failures[0].role}: {failures[0].detail})"
-        if stopped is None and rest:
+        if stopped is None and (rest or later):
             asked = time.monotonic()
-            estimate = _estimate([*earlier, *spent.values()], rest, max_connections)
+            estimate = _estimate([*earlier, *spent.values()], [*rest, *later], max_connections)
             if not pilot(estimate._replace(earlier=len(earlier))):
                 stopped = DECLINED
             started += time.monotonic() - asked  # the time of the answer is not part of the run

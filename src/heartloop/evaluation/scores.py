@@ -11,21 +11,22 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from itertools import zip_longest
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from heartloop.core.chat import CONTENT_FILTER, EMBEDDED, is_embedded
-from heartloop.core.dialogue import Call, Transcript, Usage, failed_replies, total_usage
+from heartloop.core.chat import EMBEDDED, is_embedded
+from heartloop.core.dialogue import Tokens, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
-from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
+from heartloop.evaluation.digests import Dialogue, Digest, digested, scale_of
 from heartloop.models.budget import Price, is_paid
 from heartloop.scoring.ranks import Rank, ranks
-from heartloop.scoring.repeats import repeats_of
+from heartloop.scoring.repeats import said_to_others
 from heartloop.scoring.statistics import Shape, mean_interval, share_interval
 
 Standing = Literal["ranked", "unranked", "failure case"]
@@ -177,7 +178,7 @@ class ScoreCard(_Frozen):
     models: tuple[ModelScore, ...]
 
 
-def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
+def cost_of_usage(usages: Iterable[tuple[str, Usage | Tokens]], prices: object) -> float | None:
     """Cost at prices per million tokens; `None` if a paid model has none. A free model without a price costs 0."""
     total = 0.0
     for model, usage in usages:
@@ -197,18 +198,8 @@ def merged_prices(tables: Iterable[object]) -> dict[str, object]:
     return merged
 
 
-def scale_of(environment: str) -> Scale:
-    return load_environment(environment).scale
-
-
 def points_of(transcript: Transcript) -> float | None:
     return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
-
-
-def heard(transcript: Transcript) -> list[str]:
-    """What the person reads of each reply: of an answer in parts, such as PERM's, the last part."""
-    training = load_environment(transcript.environment).training
-    return [turn.reply if training is None else training.said(turn.reply) for turn in transcript.turns]
 
 
 def course_of(transcript: Transcript) -> list[float]:
@@ -216,8 +207,8 @@ def course_of(transcript: Transcript) -> list[float]:
     return scale_of(transcript.environment).course(transcript)
 
 
-def group_of(transcript: Transcript) -> str:
-    return transcript.facts.get(scale_of(transcript.environment).group, "")
+def group_of(dialogue: Dialogue) -> str:
+    return dialogue.facts.get(scale_of(dialogue.environment).group, "")
 
 
 def in_group_order(scale: Scale, keys: Iterable[str]) -> list[str]:
@@ -262,24 +253,31 @@ _NOTICED_LOSS = 0.05  # share of the best-covered model's dialogues outside the 
 _LEAST_SCORED = 0.5  # minimum share of scored dialogues of a ranked model
 
 
-def latest(transcripts: Iterable[Transcript]) -> list[Transcript]:
-    """The last transcript of each dialogue (model, scenario, repeat, seed), in the order of first appearance."""
-    return list({(transcript.model, *pairing_key(transcript)): transcript for transcript in transcripts}.values())
+_Dialogue = TypeVar("_Dialogue", bound=Dialogue)
 
 
-def pairing_key(dialogue: Transcript) -> Key:
+def latest(dialogues: Iterable[_Dialogue]) -> list[_Dialogue]:
+    """The last one of each dialogue (model, scenario, repeat, seed), in the order of first appearance."""
+    return list({(dialogue.model, *pairing_key(dialogue)): dialogue for dialogue in dialogues}.values())
+
+
+def pairing_key(dialogue: Dialogue) -> Key:
     return (dialogue.scenario, dialogue.fingerprint, dialogue.repeat, dialogue.seed)
 
 
-def common_keys(dialogues: Sequence[Transcript], models: Iterable[str]) -> set[Key]:
+def common_keys(dialogues: Iterable[Dialogue], models: Iterable[str]) -> set[Key]:
     """The pairing keys that are scored for every one of `models`."""
-    scored = [{pairing_key(d) for d in dialogues if d.scored and d.model == model} for model in models]
-    return set.intersection(*scored) if scored else set()
+    scored: dict[str, set[Key]] = {model: set() for model in models}
+    for dialogue in dialogues:
+        if dialogue.scored and dialogue.model in scored:
+            scored[dialogue.model].add(pairing_key(dialogue))
+    return set.intersection(*scored.values()) if scored else set()
 
 
-def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -> ScoreCard:
-    """The score card of a run's transcripts; of the settings any may be missing, and a price may be a mapping or a pair."""
-    names = list(dict.fromkeys(transcript.environment for transcript in transcripts))
+def score_card(played: Iterable[Dialogue], settings: Mapping[str, Any]) -> ScoreCard:
+    """The score card of a run's dialogues; of the settings any may be missing, and a price may be a mapping or a pair."""
+    every = digested(played)
+    names = list(dict.fromkeys(dialogue.environment for dialogue in every))
     if len(names) > 1:
         raise UseError(f"got dialogues of {' and '.join(names)}; expected dialogues of one environment")
     environment = names[0] if names else _text(settings.get("environment"))
@@ -287,8 +285,8 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         raise UseError("neither the dialogues nor the settings name an environment; expected `environment` in the settings")
     scale = scale_of(environment)
     success_at, failure_below = bounds_of(settings, scale)
-    dialogues = latest(transcripts)
-    by_model: dict[str, list[Transcript]] = {name: [] for name in model_names(settings)}
+    dialogues = latest(every)
+    by_model: dict[str, list[Digest]] = {name: [] for name in model_names(settings)}
     for dialogue in dialogues:
         by_model.setdefault(dialogue.model, []).append(dialogue)
     contenders = [
@@ -305,7 +303,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
     found: dict[str, Rank] = {}
     if common:
         keys = sorted(common)
-        finals = [{pairing_key(d): points_of(d) for d in by_model[model] if d.scored} for model in contenders]
+        finals = [{pairing_key(d): d.points for d in by_model[model] if d.scored} for model in contenders]
         of_models = ranks([[mine[key] or 0.0 for key in keys] for mine in finals], clusters=[scenario for scenario, *_ in keys])
         found = dict(zip(contenders, of_models, strict=True))
     rows = _ranked(rows, found)
@@ -325,7 +323,7 @@ def score_card(transcripts: Sequence[Transcript], settings: Mapping[str, Any]) -
         unscored=unscored,
         unscored_share=share,
         flagged=share > ALLOWED_UNSCORED,
-        replaced=len(transcripts) - len(dialogues),
+        replaced=len(every) - len(dialogues),
         common=len(common),
         scenarios=len({d.scenario for d in dialogues if d.scored}),
         notes=(
@@ -346,7 +344,7 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     return len(scenarios) * repeats if isinstance(scenarios, (list, tuple, dict)) and isinstance(repeats, int) else None
 
 
-def unfinished(name: str, settings: Mapping[str, Any], dialogues: Iterable[Transcript]) -> Iterable[str]:
+def unfinished(name: str, settings: Mapping[str, Any], dialogues: Iterable[Digest]) -> Iterable[str]:
     """The sentence that planned dialogues of a run are missing, if some are; `dialogues` contain each once."""
     if (planned := _planned(settings)) is None:
         return
@@ -376,7 +374,7 @@ def _distinct(values: Iterable[str], *fallbacks: object) -> tuple[str, ...]:
 
 
 def _model_score(
-    model: str, mine: list[Transcript], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any], scale: Scale
+    model: str, mine: list[Digest], common: set[Key] | None, planned: int | None, settings: Mapping[str, Any], scale: Scale
 ) -> ModelScore:
     scored = [d for d in mine if d.scored]
     basis = scored if common is None else [d for d in scored if pairing_key(d) in common]
@@ -386,12 +384,12 @@ def _model_score(
     counts: Counter[str] = Counter()
     for d in mine:
         counts.update(d.counts)
-    policy_tokens = [d.usage["policy"].completion_tokens for d in scored if "policy" in d.usage]
+    used = [(d, role, usage) for d in mine for role, usage in d.usage.items()]
+    policy_tokens = [usage.completion_tokens for d, role, usage in used if role == "policy" and d.scored]
     several = len({d.scenario for d in scored}) > 1
-    turns = [len(d.turns) for d in scored]
-    lengths = [[len(d.turns[turn].reply) for d in scored if turn < len(d.turns)] for turn in range(max(turns, default=0))]
+    turns = [len(d.lengths) for d in scored]
+    lengths = [[n for n in one if n is not None] for one in zip_longest(*(d.lengths for d in scored))]
     bounds = bounds_of(settings, scale)
-    used = ((d.models.get(role, d.model), usage) for d in mine for role, usage in d.usage.items())
     return ModelScore(
         model=model,
         standing="failure case" if model in FAILURE_CASES else "unranked" if common is None else "ranked",
@@ -408,28 +406,28 @@ def _model_score(
         median_turns=statistics.median(turns) if scored else None,
         mean_turns=statistics.fmean(turns) if scored else None,
         reply_lengths=tuple(TurnLength(n=len(one), characters=statistics.fmean(one)) for one in lengths),
-        silences=sum(turn.silent for d in mine for turn in d.turns),
-        failed_replies=sum(failed_replies(d.turns) for d in mine),
-        truncated=sum(turn.truncated for d in mine for turn in d.turns),
+        silences=sum(d.silences for d in mine),
+        failed_replies=sum(d.failed_replies for d in mine),
+        truncated=sum(d.truncated for d in mine),
         broken_formats=counts.get(BROKEN_FORMATS),
-        said_to_others=repeats_of((d.scenario, heard(d)) for d in scored).said_to_others if several else None,
-        filtered=sum(call.role == "policy" and call.finish_reason == CONTENT_FILTER for d in mine for call in d.calls),
+        said_to_others=said_to_others((d.scenario, d.said) for d in scored) if several else None,
+        filtered=sum(d.filtered for d in mine),
         reasks=counts["re-asks"],
-        repaired=sum(_repaired(d) for d in mine),
+        repaired=sum(d.repaired for d in mine),
         clamped=counts["clamped changes"],
         at_limit=counts["states at their limit"],
         lost_farewells=counts["lost farewells"],
-        roles={role: _role_use(role, mine) for role in sorted({role for d in mine for role in d.usage})},
+        roles={role: _role_use(role, mine, used) for role in sorted({role for _, role, _ in used})},
         tokens_per_dialogue=statistics.fmean(policy_tokens) if policy_tokens else None,
-        cost=cost_of_usage(used, settings.get("prices")),
+        cost=cost_of_usage(((d.models.get(role, d.model), usage) for d, role, usage in used), settings.get("prices")),
         groups=_groups(basis, scale),
         themes=_themes(basis),
         stops=dict(sorted(Counter(d.stop for d in mine).items())),
     )
 
 
-def _outcomes(dialogues: Sequence[Transcript], scale: Scale, bounds: tuple[float, float]) -> Outcomes:
-    scored = [(group_of(d), points) for d in dialogues if (points := points_of(d)) is not None]
+def _outcomes(dialogues: Sequence[Digest], scale: Scale, bounds: tuple[float, float]) -> Outcomes:
+    scored = [(group_of(d), d.points) for d in dialogues if d.points is not None]
     if not scored:
         return Outcomes(n=0)
     sums = scale.sums(scored, *bounds)
@@ -462,11 +460,11 @@ def _end(value: float) -> float | None:
     return None if value != value else value
 
 
-def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, ...]:
+def _groups(dialogues: Sequence[Digest], scale: Scale) -> tuple[GroupMean, ...]:
     groups: dict[str, list[tuple[float, str]]] = {}
     for dialogue in dialogues:
-        if (points := points_of(dialogue)) is not None:
-            groups.setdefault(group_of(dialogue), []).append((points, dialogue.scenario))
+        if dialogue.points is not None:
+            groups.setdefault(group_of(dialogue), []).append((dialogue.points, dialogue.scenario))
     means = []
     for key in in_group_order(scale, filter(None, groups)):
         values, scenarios = zip(*groups[key], strict=True)
@@ -478,30 +476,17 @@ def _groups(dialogues: Sequence[Transcript], scale: Scale) -> tuple[GroupMean, .
     return tuple(means)
 
 
-def _repaired(dialogue: Transcript) -> int:
-    """Number of questions answered validly only after a re-ask, without those whose re-ask failed too."""
-    if not dialogue.calls:
-        return 0 if dialogue.failure else dialogue.counts.get("re-asks", 0)
-
-    def question(call: Call) -> tuple[str, str, int]:
-        return (call.role, call.purpose, call.turn)
-
-    asked_again = {question(call) for call in dialogue.calls if call.reask}
-    instruments = [call for call in dialogue.calls if call.role != "policy"]
-    in_vain = dialogue.counts.get("lost farewells", 0) or (dialogue.failure and dialogue.failure.role != "policy")
-    return len(asked_again - ({question(instruments[-1])} if in_vain and instruments else set()))
+def _role_use(role: str, dialogues: Sequence[Digest], used: Sequence[tuple[Digest, str, Tokens]]) -> RoleUse:
+    *counts, estimated = map(sum, zip(*(usage for _, its_role, usage in used if its_role == role), strict=True))
+    usage = Usage.of_counts(counts, estimated=bool(estimated))
+    return RoleUse(calls=sum(d.calls_by_role.get(role, 0) for d in dialogues), **usage.model_dump())
 
 
-def _role_use(role: str, dialogues: Sequence[Transcript]) -> RoleUse:
-    usage = total_usage(d.usage[role] for d in dialogues if role in d.usage)
-    return RoleUse(calls=sum(call.role == role for d in dialogues for call in d.calls), **usage.model_dump())
-
-
-def _themes(dialogues: Sequence[Transcript]) -> tuple[GroupMean, ...]:
+def _themes(dialogues: Sequence[Digest]) -> tuple[GroupMean, ...]:
     themes: dict[str, list[float]] = {}
     for dialogue in dialogues:
-        if (theme := dialogue.facts.get("theme")) and (points := points_of(dialogue)) is not None:
-            themes.setdefault(theme, []).append(points)
+        if (theme := dialogue.facts.get("theme")) and dialogue.points is not None:
+            themes.setdefault(theme, []).append(dialogue.points)
     return tuple(GroupMean(key=key, n=len(themes[key]), mean=statistics.fmean(themes[key])) for key in sorted(themes))
 
 

@@ -12,8 +12,10 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self, TypeVar
 
@@ -34,7 +36,7 @@ from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
-from heartloop.evaluation.digests import Digest, Place, digest_of
+from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
 from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
 from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
@@ -47,7 +49,6 @@ from heartloop.evaluation.scores import (
     options_of,
     pairing_key,
     roles_of,
-    scale_of,
     score_card,
 )
 from heartloop.evaluation.settings import EvaluationSettings, source_of
@@ -237,14 +238,27 @@ class RunDirectory:
 
 
 class StoredRun(NamedTuple):
-    """One run directory. `transcripts` has every line, also of dialogues played again, without the raw answers of calls."""
+    """One run directory. `digests` has every line, also of dialogues played again."""
 
     path: Path
     settings: Mapping[str, Any]
-    transcripts: tuple[Transcript, ...]
+    digests: tuple[Digest, ...]
     log: tuple[Mapping[str, Any], ...] = ()
     shown: Mapping[str, str] = {}
     """By model the name under which `comparable` shows it, if that is another."""
+
+    @classmethod
+    def of(cls, path: Path, settings: Mapping[str, Any], transcripts: Iterable[Transcript]) -> Self:
+        """A run of dialogues in memory."""
+        return cls(path, settings, tuple(digest_of(one, InMemory(one)) for one in transcripts))
+
+    @property
+    def transcripts(self) -> tuple[Transcript, ...]:
+        """Reads the dialogues of `digests`, about 40 kB each: without the raw answers of roles, most of a file.
+
+        The policy's stay: its thinking is in no turn.
+        """
+        return tuple(shortened(digest.read()) for digest in self.digests)
 
     @property
     def started(self) -> str:
@@ -257,7 +271,7 @@ class Measurement(NamedTuple):
 
     runs: tuple[StoredRun, ...]
     settings: Mapping[str, Any]
-    transcripts: tuple[Transcript, ...]
+    digests: tuple[Digest, ...]
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -272,17 +286,18 @@ def runs_in(folder: Path) -> list[Path]:
     return sorted(found) or [folder]
 
 
+def shortened(transcript: Transcript) -> Transcript:
+    """The transcript without the raw answers of roles."""
+    dropped = {"text": "", "reasoning": None}
+    calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
+    return transcript.model_copy(update={"calls": calls})
+
+
 def read_run(path: Path) -> StoredRun:
-    """Reads a run without the raw answers of roles, most of a file; the policy's stay: its thinking is in no turn."""
     settings = saved_settings(path) if (path / "settings.json").is_file() or not transcript_files(path) else {}
     if isinstance(settings.get("recipe"), dict):
         raise InputError(f"{path} is a training run, not an evaluation; `heartloop report` shows its curves")
-    light: list[Transcript] = []
-    dropped = {"text": "", "reasoning": None}
-    for transcript in stored_transcripts(path):
-        calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
-        light.append(transcript.model_copy(update={"calls": calls}))
-    return StoredRun(path, settings, tuple(light), tuple(read_log(path)))
+    return StoredRun(path, settings, tuple(stored_digests(path)), tuple(read_log(path)))
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
@@ -337,7 +352,7 @@ def beside(run: Path, *words: str) -> Path:
 def write_scores(run: Path | StoredRun, *, prices: Mapping[str, object] | None = None) -> ScoreCard:
     """Computes the score card of a run, by default at the prices in its settings, and writes `scores.json`."""
     run = run if isinstance(run, StoredRun) else read_run(run)
-    card = score_card(run.transcripts, {**run.settings, **({"prices": prices} if prices else {})})
+    card = score_card(run.digests, {**run.settings, **({"prices": prices} if prices else {})})
     path = run.path / "scores.json"
     with reported(f"write {path}", "make the folder writable"):
         write_whole(path, card.model_dump_json(indent=2) + "\n")
@@ -355,7 +370,7 @@ def comparable(runs: Sequence[StoredRun]) -> list[Measurement]:
     for run in runs:
         groups.setdefault(_rules(run), []).append(run)
     apart = [_named_apart(members) for members in groups.values()]
-    return [Measurement(tuple(m), _union_of_settings(m), tuple(t for run in m for t in run.transcripts)) for m in apart]
+    return [Measurement(tuple(m), _union_of_settings(m), tuple(one for run in m for one in run.digests)) for m in apart]
 
 
 def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -363,12 +378,14 @@ def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
     Shards and copies of a run hold none and stay one model. A failure case keeps its name, by which it is known.
     """
-    played: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+    played: dict[tuple[object, ...], tuple[float | None, bytes]] = {}
+    versions: set[str] = set()
     for run in runs if len(runs) > 1 else ():
-        for one in latest(run.transcripts):
-            content = (one.score, *(turn.reply for turn in one.turns))
-            played.setdefault((one.model, *pairing_key(one)), set()).add(content)
-    versions = {str(model) for (model, *_), contents in played.items() if len(contents) > 1} - FAILURE_CASES
+        for one in latest(run.digests):
+            content = (one.score, one.replies.tobytes())
+            if played.setdefault((one.model, *pairing_key(one)), content) != content:
+                versions.add(one.model)
+    versions -= FAILURE_CASES
     if not versions:
         return list(runs)
     paths = [run.path.resolve() for run in runs]
@@ -378,26 +395,21 @@ def _named_apart(runs: Sequence[StoredRun]) -> list[StoredRun]:
 
 def _renamed(run: StoredRun, models: Collection[str], label: str) -> StoredRun:
     names = model_names(run.settings)
-    shown = {name: f"{name} ({label})" for name in {*names, *(one.model for one in run.transcripts)} if name in models}
+    shown = {name: f"{name} ({label})" for name in {*names, *(one.model for one in run.digests)} if name in models}
     if not shown:
         return run
-    transcripts = tuple(
-        one.model_copy(update={"model": shown[one.model], "models": {"policy": one.model, **one.models}})
-        if one.model in shown
-        else one
-        for one in run.transcripts
-    )
+    digests = tuple(one.renamed(shown[one.model]) if one.model in shown else one for one in run.digests)
     settings = {**run.settings, "models": [shown.get(name, name) for name in names]}
-    return run._replace(settings=settings, transcripts=transcripts, shown=shown)
+    return run._replace(settings=settings, digests=digests, shown=shown)
 
 
 def _rules(run: StoredRun) -> tuple[object, ...]:
     """What affects a score besides the model: runs that differ here are not comparable."""
     settings = run.settings
-    if not run.transcripts:
+    if not run.digests:
         names = ("environment", "scenario_set", "sampling")
         return ("empty", str(roles_of(settings)), str(options_of(settings)), *(str(settings.get(name)) for name in names))
-    first = run.transcripts[0]
+    first = run.digests[0]
     sampling = tuple((role, first.sampling[role].model_dump_json()) for role in sorted(first.sampling))
     roles = () if judge_of(settings) else tuple(sorted(item for item in first.models.items() if item[0] != "policy"))
     return (first.user, roles, judge_of(settings), sampling, tuple(sorted(first.prompts.items())), *shared_rules(run))
@@ -408,13 +420,19 @@ def shared_rules(run: StoredRun) -> tuple[object, ...]:
 
     A run's own system prompt is read from its settings, since the first dialogue may be a baseline's, which has none.
     """
-    if not run.transcripts:
+    if not run.digests:
         return ()
-    first, settings = run.transcripts[0], run.settings
-    families = frozenset(transcript.facts.get("family") for transcript in run.transcripts)
+    first, settings = run.digests[0], run.settings
+    families = frozenset(digest.facts.get("family") for digest in run.digests)
     policy = first.sampling["policy"].model_dump_json() if "policy" in first.sampling else ""
     scale = scale_of(first.environment)
-    rules = (first.environment, first.preset, first.variant, str(options_of(settings).get("max_turns")), scale.rules(first))
+    rules = (
+        first.environment,
+        first.preset,
+        first.variant,
+        str(options_of(settings).get("max_turns")),
+        scale.rules(first.read()),
+    )
     asked = tuple(digest for name, digest in sorted(first.prompts.items()) if name.startswith("policy"))
     counted = (*bounds_of(settings, scale), "rescored" in settings)
     return (*rules, families, policy, settings.get("policy_prompt"), asked, *counted)
@@ -473,20 +491,26 @@ def write_imported(path: Path, imported: Imported, *, scenario_set: str) -> None
         directory.note(imported=datetime.now(UTC).isoformat(timespec="seconds"), **counts)
 
 
-def scenarios_of(run: Path, transcripts: Sequence[Transcript]) -> list[Any]:
-    """The scenario of each imported dialogue, in order, read from the source lines of the run."""
-    path = run / RAW
-    with reported(f"read {path}", "import the source again (heartloop import)"):
-        lines = path.read_bytes().split(b"\n")
-    scenarios: list[Any] = []
-    for number, transcript in enumerate(transcripts, start=1):
-        read = load_environment(transcript.environment).scenarios.imported
+class ImportedScenarios:
+    """The scenarios of imported dialogues, each read from its source line when it is asked for."""
+
+    def __init__(self, run: Path) -> None:
+        self._path = run / RAW
+        with reported(f"read {self._path}", "import the source again (heartloop import)"), self._path.open("rb") as file:
+            self._starts = array("q", accumulate(map(len, file), initial=0))  # and the end
+
+    def of(self, number: int, dialogue: Dialogue) -> Any:
+        """The scenario of the dialogue with this number in the run, from 0."""
+        read = load_environment(dialogue.environment).scenarios.imported
         if read is None:
-            raise InputError(f"{path} contains no scenarios of {transcript.environment}; pass --scenarios with a set or file")
+            raise InputError(f"{self._path} has no scenarios of {dialogue.environment}; pass --scenarios with a set or file")
+        with self._path.open("rb") as file:
+            file.seek(self._starts[min(number, len(self._starts) - 1)])
+            line = file.readline().removesuffix(b"\n")
         try:
-            scenarios.append(read(lines[number - 1] if number <= len(lines) else b""))
+            return read(line)
         except InputError as error:
             raise InputError(
-                f"{path}, line {number}: not scenario {transcript.scenario} ({error}); import the source again (heartloop import)"
+                f"{self._path}, line {number + 1}: not scenario {dialogue.scenario} ({error}); import the source again "
+                "(heartloop import)"
             ) from error
-    return scenarios

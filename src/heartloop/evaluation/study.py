@@ -12,12 +12,12 @@ from functools import reduce
 from itertools import combinations
 from typing import NamedTuple
 
-from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount, money, printable
 from heartloop.environments.spec import EnvironmentSpec, Scale
 from heartloop.evaluation.compare import aligned
-from heartloop.evaluation.scores import FAILURE_CASES, cost_of_usage, latest, merged_prices, points_of
+from heartloop.evaluation.digests import Dialogue, Digest, digested
+from heartloop.evaluation.scores import FAILURE_CASES, cost_of_usage, latest, merged_prices
 from heartloop.evaluation.store import StoredRun, judge_of
 from heartloop.models.budget import Price, is_paid
 from heartloop.scoring.power import Design, DifferenceVariance, Step, Use, minimum_difference, next_steps, study_designs
@@ -78,26 +78,25 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
     if not runs:
         return _from_pilot(spec)
     points: dict[str, dict[tuple[str, _Cell], list[float]]] = {}
-    played: dict[str, list[Transcript]] = defaultdict(list)
+    played: dict[str, dict[tuple[str, _Cell], list[Digest]]] = defaultdict(dict)
     names: set[str] = set()
     for run in runs:
         judge = judge_of(run.settings)
-        dialogues = latest(run.transcripts)
+        dialogues = latest(run.digests)
         names |= {d.environment for d in dialogues} or {str(run.settings.get("environment"))}
         for dialogue in dialogues:
             # who plays or judges the user, in words
             others = {name for role, name in dialogue.models.items() if role != "policy"} | {dialogue.user}
             instrument = judge or " + ".join(sorted(others))
-            score = points_of(dialogue)
-            if dialogue.model in FAILURE_CASES or score is None:
+            if dialogue.model in FAILURE_CASES or dialogue.points is None:
                 continue
             key = (dialogue.model, _cell(dialogue))
             known = points.setdefault(instrument, {}).setdefault(key, [])
             if known and not judge:
                 known.clear()  # played again: the last one counts
-                played[instrument] = [d for d in played[instrument] if (d.model, _cell(d)) != key]
-            known.append(score)
-            played[instrument].append(dialogue)
+                played[instrument].pop(key)
+            known.append(dialogue.points)
+            played[instrument].setdefault(key, []).append(dialogue)
     if names != {spec.name}:
         raise UseError(f"got runs of {' and '.join(sorted(names))}; expected runs of {spec.name}")
     models = sorted(set.intersection(*({model for model, _ in known} for known in points.values()))) if points else []
@@ -107,7 +106,8 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
     kind = "" if len(points) < 2 else "judge" if rejudged else "user simulator"
     components, size, left_out = _components(points, models, kind)
     tables = merged_prices(run.settings.get("prices") for run in runs)
-    dialogue_use, further = _uses(played, list(points), models, kind, {**tables, **(prices or {})})
+    every = {name: [d for some in by_cell.values() for d in some] for name, by_cell in played.items()}
+    dialogue_use, further = _uses(every, list(points), models, kind, {**tables, **(prices or {})})
     notes: list[str] = []
     if left_out:
         notes.append(f"{amount(left_out, 'scenario')} left out: not scored for every model, repeat and {kind or 'judge'}.")
@@ -137,13 +137,13 @@ def study_data(spec: EnvironmentSpec, runs: Sequence[StoredRun], *, prices: Mapp
     )
 
 
-def mean_over_instruments(columns: Sequence[Iterable[Transcript]], model: str) -> JudgeMean | None:
+def mean_over_instruments(columns: Sequence[Iterable[Dialogue]], model: str) -> JudgeMean | None:
     """A model's mean over instruments, a sample of many, on scenarios that all scored; `None` for fewer than two of either."""
     cells: dict[tuple[str, int], list[float]] = {}
     for place, dialogues in enumerate(columns):
-        for dialogue in dialogues:
-            if dialogue.model == model and (points := points_of(dialogue)) is not None:
-                cells.setdefault((dialogue.scenario, place), []).append(points)
+        for dialogue in digested(dialogues):
+            if dialogue.model == model and dialogue.points is not None:
+                cells.setdefault((dialogue.scenario, place), []).append(dialogue.points)
     places = sorted({place for _, place in cells})
     scenarios = sorted({scenario for scenario, _ in cells if all((scenario, place) in cells for place in places)})
     if len(places) < 2 or len(scenarios) < 2:
@@ -187,7 +187,7 @@ def _from_pilot(spec: EnvironmentSpec) -> StudyData:
     )
 
 
-def _cell(dialogue: Transcript) -> _Cell:
+def _cell(dialogue: Digest) -> _Cell:
     return (dialogue.scenario, dialogue.fingerprint, dialogue.seed, dialogue.repeat)
 
 
@@ -195,8 +195,13 @@ def _components(
     by_instrument: Mapping[str, Mapping[tuple[str, _Cell], Sequence[float]]], models: Sequence[str], kind: str
 ) -> tuple[tuple[Component, ...], tuple[int, int, int], int]:
     """Components of the difference, averaged over pairs of models; the size of the design; scenarios left out."""
-    cells = {name: {model: {c for m, c in known if m == model} for model in models} for name, known in by_instrument.items()}
-    common = {name: set.intersection(*mine.values()) for name, mine in cells.items()}
+    common: dict[str, set[_Cell]] = {}
+    for name, known in by_instrument.items():
+        cells: dict[str, set[_Cell]] = {model: set() for model in models}
+        for model, cell in known:
+            if model in cells:
+                cells[model].add(cell)
+        common[name] = set.intersection(*cells.values())
     if kind == "judge":  # the same dialogues under each judge
         both = set.intersection(*common.values())
         common = dict.fromkeys(common, both)
@@ -209,7 +214,12 @@ def _components(
         raise UseError(
             f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected 2, better 10"
         )
-    chosen = {name: {key: sorted(c for c in common[name] if c[:2] == key)[:repeats] for key in whole} for name in by_instrument}
+    chosen: dict[str, dict[tuple[str, str], list[_Cell]]] = {}
+    for name in by_instrument:
+        chosen[name] = {key: [] for key in whole}
+        for cell in sorted(common[name]):
+            if len(mine := chosen[name].get(cell[:2], [])) < repeats:
+                mine.append(cell)
     judged = {len(values) for known in by_instrument.values() for values in known.values()}
     reruns = min(judged) if kind == "judge" and len(judged) == 1 else 1
     pairs: list[tuple[str, str | None]] = list(combinations(models, 2)) or [(models[0], None)]
@@ -255,7 +265,7 @@ def _difference_variance(of: Mapping[str, float], kind: str) -> DifferenceVarian
 
 
 def _uses(
-    played: Mapping[str, Sequence[Transcript]], instruments: Sequence[str], models: Sequence[str], kind: str,
+    played: Mapping[str, Sequence[Digest]], instruments: Sequence[str], models: Sequence[str], kind: str,
     prices: Mapping[str, object],
 ) -> tuple[Use, Use]:  # fmt: skip
     first, *others = (
@@ -265,12 +275,12 @@ def _uses(
     return first.times(2), reduce(Use.plus, others, Use(0, 0, 0.0)).times(2 / max(1, len(others)))
 
 
-def _mean_use(dialogues: Sequence[Transcript], prices: Mapping[str, object], *, policy: bool) -> Use:
+def _mean_use(dialogues: Sequence[Digest], prices: Mapping[str, object], *, policy: bool) -> Use:
     """Mean calls, tokens and cost of a dialogue; of a rejudged one without the stored replies, `policy` being false."""
-    roles = {role for d in dialogues for role in (*d.usage, *(call.role for call in d.calls)) if policy or role != "policy"}
+    roles = {role for d in dialogues for role in (*d.roles, *d.calls_by_role) if policy or role != "policy"}
     usages = [(d.models.get(role, d.model), usage) for d in dialogues for role, usage in d.usage.items() if role in roles]
     n = len(dialogues)
-    calls = sum(call.role in roles for d in dialogues for call in d.calls)
+    calls = sum(n for d in dialogues for role, n in d.calls_by_role.items() if role in roles)
     tokens = sum(usage.prompt_tokens + usage.completion_tokens for _, usage in usages)
     paid = any(is_paid(model) for d in dialogues for model in (d.model, *d.models.values()))
     cost = cost_of_usage(usages, prices) if prices or not paid else None

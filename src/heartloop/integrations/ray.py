@@ -47,7 +47,10 @@ HERE = "local"
 
 PLACING = 60.0
 """Seconds without any worker after which a run ends."""
+_MARKER = ".playing"
+"""File of a run directory that shows a worker that it sees the same directory as the driver."""
 _CONNECT = 5.0  # seconds
+_SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
 _FAILED_STARTS = 3  # workers in a row that end before they are ready; then the run ends
 _FORMS = "expected auto, HOST:PORT or ray://HOST:PORT of a running cluster, or --ray alone for this machine"
 
@@ -63,13 +66,13 @@ class RayPool:
             os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default, which prints a sentence where it is not set
         import ray
 
-        if ray.is_initialized():
-            return
+        where: dict[str, Any] = {"address": address}
         if address == HERE:
-            where: dict[str, Any] = {"address": HERE, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+            where |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
         else:
             _check_reachable(address)
-            where = {"address": address}
+        if ray.is_initialized():
+            return
         try:
             ray.init(**where, log_to_driver=False, configure_logging=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -126,14 +129,16 @@ class _Outbox:
         self._messages: list[tuple[Any, ...]] = []
         self._some = asyncio.Event()
 
-    def put(self, *message: Any) -> None:
+    def put(self, *message: Any, within: float = _SOON) -> None:
+        """Has a message sent after the earlier ones, within so many seconds, together with others."""
         self._messages.append(message)
-        self._some.set()
+        asyncio.get_running_loop().call_later(within, self._some.set)
 
     async def all(self) -> list[tuple[Any, ...]]:
         """All messages, as soon as there is one."""
-        await self._some.wait()
-        self._some.clear()
+        while not self._messages:
+            self._some.clear()
+            await self._some.wait()
         messages, self._messages = self._messages, []
         return messages
 
@@ -146,7 +151,7 @@ class _Driver:
 
         self._plan, self._directory = plan, directory
         self._models = plan.models
-        self._marker = directory.path.resolve() / ".playing"
+        self._marker = directory.path.resolve() / _MARKER
         self._token = uuid4().hex
         self._marker.write_text(self._token, encoding="ascii")
         self._packed = ray.put(_packed(plan))
@@ -218,11 +223,14 @@ class _Driver:
                 ray.kill(member.actor)
                 self._lose(member)
 
+    def _paths(self, member: _Member) -> tuple[Path, Path, Path]:
+        """Those of this machine that a worker may see too: the current folder, the marker, and the worker's transcripts."""
+        return Path.cwd(), self._marker, member.file
+
     async def _begin(self, member: _Member) -> None:
         import ray
 
-        shared = _Shared(str(Path.cwd()), str(self._marker), self._token, str(member.file))
-        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, shared))
+        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *map(str, self._paths(member)), self._token))
         while not (await asyncio.wait([placed], timeout=PLACING))[0]:
             if not any(one.ready for one in self._members):
                 self._stop(BudgetSpent(f"the cluster gave no worker within {PLACING:g} s; rerun the same command to resume"))
@@ -435,15 +443,6 @@ def _by_value(modules: Sequence[Any]) -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-class _Shared(NamedTuple):
-    """Paths of the driver, which a worker may see too: its folder, a file with a token that shows it, and the transcripts."""
-
-    folder: str
-    marker: str
-    token: str
-    transcripts: str
-
-
 class _Worker:
     """The actor that plays dialogues; `on_...` are the messages of the driver."""
 
@@ -457,14 +456,14 @@ class _Worker:
         self._habits: dict[str, dict[str, Any]] = {}
         self._file: Path | None = None
 
-    def begin(self, packed: bytes, shared: _Shared) -> None:
+    def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str) -> None:
         gc.set_threshold(50_000, *gc.get_threshold()[1:])  # as in a run of one process
-        if Path(shared.folder).is_dir():
-            os.chdir(shared.folder)
-            sys.path.insert(0, shared.folder)
+        if Path(folder).is_dir():
+            os.chdir(folder)
+            sys.path.insert(0, folder)
         with suppress(OSError):
-            if Path(shared.marker).read_text(encoding="ascii") == shared.token:
-                self._file = Path(shared.transcripts)
+            if Path(marker).read_text(encoding="ascii") == token:
+                self._file = Path(transcripts)
         made: dict[str, Any] = {}
 
         def proxy(name: str, *values: Any) -> Any:
@@ -513,7 +512,8 @@ class _Worker:
                     self._file.open("ab") as file,
                 ):
                     file.write(line.encode())  # and closed, so that NFS shows it to others
-            self.tell("finished", number, line, self._file is not None, cached, self._new_habits())
+            within = _LATER if len(self._tasks) > 1 else _SOON  # meanwhile it plays the others
+            self._outbox.put("finished", number, line, self._file is not None, cached, self._new_habits(), within=within)
         except Exception as error:
             self.tell("failed", number, _sendable(error))
 

@@ -63,6 +63,8 @@ class DialogueScope:
 
 
 _scope: ContextVar[DialogueScope | None] = ContextVar("dialogue_scope", default=None)
+cached_under: ContextVar[Key | None] = ContextVar("cached_under", default=None)
+"""The key under which the cache will keep the answer of the call that is made, for models that keep answers too."""
 
 
 def current_scope() -> DialogueScope:
@@ -287,6 +289,7 @@ class Cached:
         cached = await self.cache.lookup(key)
         if cached is not None:
             return cached
+        cached_under.set(key)
         with self.cache.in_flight(key):
             reply = await self.model.complete(messages, schema=schema, sampling=sampling)
             self.cache.put(key, self.name, self.role, reply)

@@ -102,7 +102,7 @@ LONGEST = 600.0
 RETRIES = 6
 """Further attempts after the first. One that a rate limit refuses does not count; after a time-out there is one more at most."""
 
-Answer = TypeVar("Answer", Reply, Embedded, dict[str, int | None])
+Answer = TypeVar("Answer", Reply, Embedded, dict[str, Any])
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds
 _SHORT = 6_000  # characters of a prompt that fits into every context
@@ -246,10 +246,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             raise UseError(f"{self._key_variable} contains a space or a non-ASCII character; expected an API key: copy it again")
         self.name = name
         self.model = writable(model)
-        self._url, self._embeddings_url, self._models_url = (
-            urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
-            for path in ("/chat/completions", "/embeddings", "/models")
-        )
+        self._parts = parts
+        self._url, self._embeddings_url, self._models_url = map(self._at, ("/chat/completions", "/embeddings", "/models"))
         self.address = urlunsplit(parts._replace(query="", fragment=""))
         """The base URL without query, key or password."""
         proxy = _proxy(parts)
@@ -274,8 +272,12 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "headers": {}}  # those of a response cannot be pickled
 
+    def _at(self, path: str, query: str = "") -> str:
+        parts = self._parts
+        return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, query="&".join(filter(None, (parts.query, query)))))
+
     def __repr__(self) -> str:
-        return f"EndpointChat({self.name!r}, base_url={self.address!r})"
+        return f"{type(self).__name__}({self.name!r}, base_url={self.address!r})"
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -341,11 +343,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         if self.name.startswith(MARKED):
             mark_prefix(body["messages"])
-        outcome = await self._attempt(self._url, body, partial(read_reply, messages=messages), self._timeout, connect)
-        if isinstance(outcome, Reply):  # of which a short placeholder such as `EMPTY` may be part
-            text, reasoning, finish = (part and self._key.scrub(part, shortest=12) for part in outcome[:3])
-            outcome = outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
-        return outcome
+        read = partial(read_reply, messages=messages)
+        return self._scrubbed(await self._attempt(self._url, body, read, self._timeout, connect))
 
     async def _understood(
         self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
@@ -389,10 +388,11 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         return read_refusal(status, data, wait=wait)
 
     async def _attempt(
-        self, url: str, body: Mapping[str, Any] | None, read: Callable[[bytes], Answer | Trouble], total: float,
-        connect: float | None = None,
+        self, url: str, body: Mapping[str, Any] | bytes | None, read: Callable[[bytes], Answer | Trouble], total: float,
+        connect: float | None = None, most: int = _LARGEST_BODY,
     ) -> Answer | Trouble:  # fmt: skip
-        """One POST of `body`, or a GET where it is `None`, once the gate of the model lets it through."""
+        """One POST of `body`, which is a file for a batch if it is bytes, or a GET where it is `None`, once the gate of the model
+        lets it through; a response of more than `most` bytes is no answer."""
         import aiohttp
 
         session = self._connections.session()
@@ -404,27 +404,27 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
             async with session.request(
                 "GET" if body is None else "POST",
                 url,
-                data=None if body is None else to_json(body),
-                headers=self._key.headers,
+                data=_form(body) if isinstance(body, bytes) else None if body is None else to_json(body),
+                headers={k: v for k, v in self._key.headers.items() if k != "Content-Type" or not isinstance(body, bytes)},
                 timeout=aiohttp.ClientTimeout(total=max(LONGEST, total), sock_connect=connect or total, sock_read=total),
                 proxy=self._key.proxy,
                 allow_redirects=False,  # aiohttp would follow with a GET
             ) as response:
-                status, data = response.status, await _body(response)
+                status, data = response.status, await _body(response, most)
                 headers = self.headers = response.headers
         except BaseException as error:
             gate.abandoned(sent, slow=isinstance(error, TimeoutError))
             if not isinstance(error, (aiohttp.ClientError, OSError)):
                 vars(error)["abandoned"] = 1  # cancelled: as for a `ModelError`, the server may bill it
                 raise
-            return self._scrubbed(_broken(error, total, connect))
+            return self._scrubbed_trouble(_broken(error, total, connect))
         outcome: Answer | Trouble
         if data is None:
-            outcome = Trouble(MalformedReply, f"a body of more than {_LARGEST_BODY // 2**20} MiB", status)
+            outcome = Trouble(MalformedReply, f"a body of more than {most // 2**20} MiB", status)
         else:
             outcome = read(data) if 200 <= status < 300 else self._read_refusal(status, data, wait=seconds_of(headers))
         if isinstance(outcome, Trouble):
-            outcome = self._scrubbed(outcome)
+            outcome = self._scrubbed_trouble(outcome)
         usage: Usage = getattr(outcome, "usage", Usage())
         allowance = read_allowance(headers, usage.total)
         if isinstance(outcome, Trouble) and outcome.limited:
@@ -433,7 +433,14 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
         gate.done(sent, allowance)
         return outcome
 
-    def _scrubbed(self, trouble: Trouble) -> Trouble:
+    def _scrubbed(self, outcome: Reply | Trouble) -> Reply | Trouble:
+        if isinstance(outcome, Trouble):
+            return self._scrubbed_trouble(outcome)
+        # a short placeholder such as `EMPTY` may be part of an answer
+        text, reasoning, finish = (part and self._key.scrub(part, shortest=12) for part in outcome[:3])
+        return outcome._replace(text=text or "", reasoning=reasoning, finish_reason=finish)
+
+    def _scrubbed_trouble(self, trouble: Trouble) -> Trouble:
         text = " ".join(writable(self._key.scrub(trouble.text)).split())
         text = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
         return trouble._replace(text=text, names=self._key.scrub(trouble.names))
@@ -500,10 +507,18 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes | None:
-    """The body; `None` where it exceeds `_LARGEST_BODY`, beyond which nothing is read into memory."""
+def _form(file: bytes) -> aiohttp.FormData:
+    import aiohttp
+
+    form = aiohttp.FormData({"purpose": "batch"})
+    form.add_field("file", file, filename="requests.jsonl", content_type="application/jsonl")
+    return form
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body; `None` where it exceeds `most`, beyond which nothing is read into memory."""
     try:
-        await response.content.readexactly(_LARGEST_BODY + 1)
+        await response.content.readexactly(most + 1)
     except asyncio.IncompleteReadError as whole:
         return whole.partial
     return None

@@ -16,7 +16,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from heartloop.core.chat import Reply, Schema, estimate_tokens, estimate_usage
 from heartloop.core.dialogue import Message, Sampling, Usage, writable
@@ -73,12 +73,14 @@ class Trouble(NamedTuple):
     """Whether the server may have billed it: it timed out, broke its schema, or the connection broke after the request."""
     again: bool = False
     """Of a limit: whether the gate expects that another attempt gets through."""
+    named: str = ""
+    """The cause in two words, where the other fields do not say it."""
 
     @property
     def cause(self) -> str:
         """In two words, for the count of retries."""
-        if self.status != 200:
-            return f"status {self.status}"
+        if self.named or self.status != 200:
+            return self.named or f"status {self.status}"
         return "time-out" if self.timed_out else "no connection" if self.kind is TransportError else "no completion"
 
 
@@ -229,13 +231,32 @@ _CONTEXTS = ("context_length", "max_model_len", "context_window", "max_context_l
 """Names of a model's context: OpenRouter's, vLLM's, Groq's, Mistral's."""
 
 
-def read_models(data: bytes) -> dict[str, int | None] | Trouble:
+def read_models(data: bytes) -> dict[str, Any] | Trouble:
     """The names of a list of models, with their context in tokens if it has one."""
     try:
         rows = _json(data)["data"]
         return {writable(row["id"]): _count(row, *_CONTEXTS) for row in rows if isinstance(row["id"], str)}
     except (ValueError, LookupError, TypeError, RecursionError):
         return Trouble(MalformedReply, f"no list of models: {_text(data)}")
+
+
+def read_object(data: bytes) -> dict[str, Any] | Trouble:
+    """A response that describes a file or a batch."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(body := _json(data), dict):
+            return body
+    return Trouble(MalformedReply, f"no JSON object: {_text(data)}")
+
+
+def read_batch_line(line: Mapping[str, Any]) -> bytes | Trouble:
+    """What a line of a batch's output or error file says of its request: the body of a 200, or why there is none."""
+    response, error = line.get("response"), line.get("error")
+    if isinstance(response, Mapping) and isinstance(status := response.get("status_code"), int):
+        body = to_json(response.get("body"))
+        # no gate waits before a line is sent again: it goes into the next batch
+        return body if 200 <= status < 300 else read_refusal(status, body)._replace(limited=False)
+    code, message = (str(error.get(name) or "") for name in ("code", "message")) if isinstance(error, Mapping) else ("", "")
+    return Trouble(TransportError, f"no response: {code} {message}".strip(), named=code or "no response")
 
 
 def read_refusal(status: int, data: bytes, *, wait: float | None = None) -> Trouble:

@@ -63,6 +63,7 @@ def resolve(
     seed: int = 0,
     baselines: Mapping[str, str] | None = None,
     key_later: bool = False,
+    endpoint: type[EndpointChat] = EndpointChat,
 ) -> ChatModel:
     """The model of a name. It makes no network request before its first call.
 
@@ -71,6 +72,7 @@ def resolve(
         seed: of a baseline.
         baselines: an environment's own, by the name after `heartloop/` (see `FunctionBaseline`).
         key_later: refuse a missing key at the first call instead, since a cache may answer every call.
+        endpoint: the class of a model behind an endpoint.
     """
     if name.startswith("python:"):
         return PythonChat(name, timeout=timeout)
@@ -103,7 +105,7 @@ def resolve(
         expected = f"expected one of {', '.join(known)}, or {url_variable} set to its address"
         raise UseError(f"unknown service {service!r} in {name!r}{nearest(service, known)}; {expected}")
     key = os.environ.get(key_variable, "").strip()
-    endpoint = EndpointChat(
+    served = endpoint(
         name,
         model=model,
         base_url=base_url,
@@ -113,9 +115,9 @@ def resolve(
         retries=retries,
         connections=max_connections if connections is None else connections,
     )
-    if endpoint.lacks_key and not key_later:
+    if served.lacks_key and not key_later:
         raise UseError(f"{name} has no API key; set {key_variable} in the environment or in .env")
-    return endpoint
+    return served
 
 
 def with_service(name: str) -> str | None:

@@ -7,15 +7,15 @@ left out where that replay differs from the run. A text is a list of line number
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from heartloop.core.dialogue import Call, Transcript
 from heartloop.core.errors import HeartloopError
 from heartloop.core.text import printable
 from heartloop.environments.requests import Replayed
+from heartloop.evaluation.digests import Digest, InMemory
 from heartloop.evaluation.replaying import RunReplay
-from heartloop.evaluation.store import StoredRun, stored_transcripts
+from heartloop.evaluation.store import StoredRun
 from heartloop.models.budget import is_scripted
 
 WITH_TEXTS = 200
@@ -63,16 +63,18 @@ class CallTexts:
         return {"why": printable(why), "calls": calls}
 
 
-def replays(runs: Sequence[StoredRun], wanted: Sequence[Transcript]) -> Iterator[tuple[int, Transcript, Replayed | str]]:
+def replays(runs: Sequence[StoredRun], wanted: Sequence[Digest]) -> Iterator[tuple[int, Transcript, Replayed | str]]:
     """Of `wanted` dialogues with model calls the number, the dialogue with its answers, and its requests or why it has none."""
-    numbers = {id(transcript): number for number, transcript in enumerate(wanted) if model_calls(transcript)}
+    numbers = {id(digest): number for number, digest in enumerate(wanted)}
     for run in runs:
-        places = {place: numbers[id(one)] for place, one in enumerate(run.transcripts) if id(one) in numbers}
         replay: RunReplay | None = None
-        for place, played in enumerate(islice(stored_transcripts(run.path), max(places) + 1) if places else ()):
-            if place in places:
+        for line, digest in enumerate(run.digests):
+            if id(digest) not in numbers or digest.place is None or isinstance(digest.place, InMemory):
+                continue
+            played = digest.place.read()
+            if model_calls(played):
                 try:
-                    replay = replay or RunReplay(run.path, run.transcripts)
-                    yield places[place], played, replay.requests(place, played)
+                    replay = replay or RunReplay(run.path)
+                    yield numbers[id(digest)], played, replay.requests(line, played)
                 except (HeartloopError, OSError, ValueError) as error:
-                    yield places[place], played, f"The prompts cannot be shown: {error}."
+                    yield numbers[id(digest)], played, f"The prompts cannot be shown: {error}."

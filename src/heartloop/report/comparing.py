@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from heartloop.core.blocks import Chart, Point, Range, Series, Shade, shade
-from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.compare import Comparison, evidence_words, needed_words, verdict
+from heartloop.evaluation.digests import Digest
 from heartloop.evaluation.scores import ModelScore, Outcomes
 from heartloop.evaluation.study import mean_over_instruments
 from heartloop.report.page import Page
@@ -31,12 +31,21 @@ COMPARISON = "comparison.html"
 def comparison_page(
     comparison: Comparison, pages: Sequence[Page], min_difference: float | None = None, gate: str = ""
 ) -> dict[str, Any]:
-    """What the template shows; a dialogue that is on none of `pages` has no link, `min_difference` is that of `compare`."""
+    """What the template shows; a dialogue that is on none of `pages` has no link, `min_difference` is that of `compare`.
+
+    The pages are to show the dialogues it links to.
+    """
     names = {(str(run.path), model): name for page in pages for run in page.runs for model, name in run.shown.items()}
     sides = [side._replace(model=names.get((side.run, side.model), side.model)) for side in (comparison.a, comparison.b)]
     comparison = comparison._replace(a=sides[0], b=sides[1])
     same = sides[0].model == sides[1].model  # of pages with other rules
-    places = {_played(d, d.model): (page.file, id) for page in pages for d, id in zip(page.dialogues, page.ids, strict=True)}
+    linked = {_played(d, side.model) for pair in comparison.extremes for side, d in zip(sides, (pair.a, pair.b), strict=True)}
+    places: dict[tuple[object, ...], tuple[str, str]] = {}
+    for page in pages:
+        for place, dialogue in enumerate(page.dialogues):
+            if (played := _played(dialogue, dialogue.model)) in linked:
+                places[played] = page.file, page.ids[place]
+                page.linked.add(place)
     extremes = []
     for pair in comparison.extremes:
         (file_a, a), (file_b, b) = (
@@ -61,9 +70,9 @@ def comparison_page(
     }
 
 
-def _played(d: Transcript, model: str) -> tuple[object, ...]:
+def _played(d: Digest, model: str) -> tuple[object, ...]:
     """What distinguishes a dialogue from others of the same model, also from earlier ones that it replaced."""
-    return model, d.scenario, d.fingerprint, d.repeat, d.seed, d.user, tuple(turn.reply for turn in d.turns)
+    return model, d.scenario, d.fingerprint, d.repeat, d.seed, d.user, d.replies.tobytes()
 
 
 FEW_MODELS = 6

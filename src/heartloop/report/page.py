@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from textwrap import shorten
@@ -23,6 +23,7 @@ from heartloop.core.dialogue import Transcript, content_tags
 from heartloop.core.text import amount
 from heartloop.environments.episode import OWN_PROMPT
 from heartloop.environments.registry import load_environment
+from heartloop.evaluation.digests import Dialogue, Digest, heard
 from heartloop.evaluation.leaderboard import cautions, rank_interval, scripted_note
 from heartloop.evaluation.scores import (
     ALLOWED_UNSCORED,
@@ -31,18 +32,15 @@ from heartloop.evaluation.scores import (
     ModelScore,
     ScoreCard,
     common_keys,
-    course_of,
     group_of,
-    heard,
     in_group_order,
     latest,
     options_of,
     pairing_key,
-    points_of,
     roles_of,
     unfinished,
 )
-from heartloop.evaluation.store import Measurement, judge_of, shared_rules
+from heartloop.evaluation.store import Measurement, judge_of, shared_rules, shortened
 from heartloop.models.budget import is_baseline
 from heartloop.models.recorded import recordings
 from heartloop.report.drawing import MOST_LINES, Frame, drawn, faint_lines, mean_curve, path_of
@@ -131,7 +129,7 @@ def _card(
     groups = {mine[key].group for key in keys} - {""}
     if not others or not keys:
         return ModelCard(len(others), 0, None, [], [], 0, len(groups), None, None)
-    difference = {key: mine[key].points - statistics.fmean(other[key].points for other in others.values()) for key in keys}
+    difference = {key: mine[key].points - statistics.fmean([other[key].points for other in others.values()]) for key in keys}
 
     def interval(chosen: Sequence[Hashable], level: float) -> Interval:
         return mean_interval([difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level)
@@ -173,12 +171,16 @@ _SHOWN = 280
 _STOP_WORDS = {"goodbye": "said goodbye", "turn_limit": "turn limit", "cut": "no further reply stored", "failed": "unscored"}
 
 
+MOST_SHOWN = 5_000
+"""Dialogues of a page with their texts, about 40 kB each in memory; of more an even sample is shown."""
+
+
 class Page:
     allowed_unscored = ALLOWED_UNSCORED
     few_scenarios = 10
     """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
-    def __init__(self, measurement: Measurement, card: ScoreCard, number: int) -> None:
+    def __init__(self, measurement: Measurement, card: ScoreCard, number: int, *, most_shown: int = MOST_SHOWN) -> None:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
         self.cautions = cautions(card)
@@ -187,7 +189,7 @@ class Page:
         self.notes = list(card.notes)
         if len(measurement.runs) > 1:  # the card of one run has its own note
             for name, run in zip(self.run_names, measurement.runs, strict=True):
-                self.notes += unfinished(name, run.settings, latest(run.transcripts))
+                self.notes += unfinished(name, run.settings, latest(run.digests))
         self.environment = card.environment
         self.spec = load_environment(card.environment)
         self.panel = self.spec.report
@@ -196,24 +198,34 @@ class Page:
         self.number = number
         self.file = f"measurement-{number}.html" if number > 1 else "index.html"
         self.settings = measurement.settings
-        self.dialogues: list[Transcript] = latest(measurement.transcripts)
+        self.dialogues: list[Digest] = latest(measurement.digests)
+        self.linked: set[int] = set()
+        """Places in `dialogues` of those to which other pages link."""
+        self._most_shown = most_shown
+        if len(self.dialogues) > most_shown:
+            self.notes.append(
+                f"This page shows {most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best and "
+                "the worst of every model, and an even sample of the scenarios, the same for every model. What "
+                f"{self.title} adds to the page is computed on these; every other number on all."
+            )
         self.ids = dialogue_ids(self.dialogues)
         models = [row.model for row in card.models]
         self.model_ids = dict(zip(models, addresses("model", models), strict=True))
         limit = options_of(self.settings).get("max_turns")
-        longest = max([limit if isinstance(limit, int) else 0, *(len(d.turns) for d in self.dialogues)])
+        longest = max([limit if isinstance(limit, int) else 0, *(len(d.lengths) for d in self.dialogues)])
         self.turns = longest or int(self.spec.options.model_fields["max_turns"].default)
         self.spark = Frame(2, 3, 92, 34, self.turns, self.scale.low, self.scale.high)
-        self.courses = [course_of(dialogue) for dialogue in self.dialogues]
+        self.courses = [dialogue.course for dialogue in self.dialogues]
         self.start = next((course[0] for course in self.courses if course), self.scale.start)
         self.colours = self.scale.colours(self.start)
         self.zones = tuple(  # a band that reaches below the start of these dialogues is not green
             zone._replace(tint="c") if zone.tint in ("a", "b") and zone.low < self.colours.neutral else zone
             for zone in self.scale.zones
         )
-        self._scored = {
-            row.model: [i for i, d in enumerate(self.dialogues) if d.model == row.model and d.scored] for row in card.models
-        }
+        self._scored: dict[str, list[int]] = {row.model: [] for row in card.models}
+        for place, dialogue in enumerate(self.dialogues):
+            if dialogue.scored:
+                self._scored[dialogue.model].append(place)
         ranked = [row.model for row in card.models if row.standing == "ranked"]
         self.rank_intervals = {row.model: rank_interval(row, len(ranked)) for row in card.models}
         common = common_keys(self.dialogues, ranked)
@@ -310,8 +322,33 @@ class Page:
         return f"{self.environment}-{name}" if self.panel.file("glossary.html") else name
 
     @cached_property
+    def shown(self) -> list[int]:
+        """Places in `dialogues` of those with texts."""
+        if len(self.dialogues) <= self._most_shown:
+            return list(range(len(self.dialogues)))
+        places = {id: place for place, id in enumerate(self.ids)}
+        first = [*self.linked, *(places[address] for address in self._addresses())]
+        return sorted([*dict.fromkeys([*first, *evenly(self.dialogues)])][: self._most_shown])
+
+    def _addresses(self) -> Iterator[str]:
+        """Of the dialogues that the page links to."""
+        yield from (one["address"] for one in self.example)
+        yield from (one["address"] for _, *both in self.highlights for one in both)
+        for card in self.cards.values():
+            results = [one.shown_by for one in (*card.wins, *card.losses)]
+            yield from (side.address for one in (card.best, card.worst, *results) if one for side in (one.mine, one.other))
+
+    @cached_property
+    def texts(self) -> list[Transcript]:
+        """The shown dialogues, without the raw answers of roles."""
+        return [shortened(self.dialogues[place].read()) for place in self.shown]
+
+    @cached_property
     def panel_input(self) -> PanelInput:
-        return PanelInput(self.card.models, self._basis, self.dialogues, self.ids, bool(self.learned), options_of(self.settings))
+        places = {place: number for number, place in enumerate(self.shown)}
+        basis = {model: [places[i] for i in mine if i in places] for model, mine in self._basis.items()}
+        addresses = [self.ids[place] for place in self.shown]
+        return PanelInput(self.card.models, basis, self.texts, addresses, bool(self.learned), options_of(self.settings))
 
     @cached_property
     def output(self) -> PanelOutput:
@@ -335,8 +372,11 @@ class Page:
     @property
     def lede(self) -> str:
         models = [row for row in self.card.models if row.standing != "failure case"]
-        met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
-        each = "each " if len(models) != 1 and len(met) <= 1 else ""
+        met: dict[str, set[str]] = {row.model: set() for row in self.card.models}
+        for dialogue in self.dialogues:
+            met[dialogue.model].add(dialogue.scenario)
+        sets = {frozenset(met[row.model]) for row in models if row.played}
+        each = "each " if len(models) != 1 and len(sets) <= 1 else ""
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
         measures = self.panel.measures or self.scale.of
         return f"{amount(len(models), 'model')}, {each}evaluated on {'the same ' if each else ''}{scenarios}: {measures}."
@@ -386,9 +426,10 @@ class Page:
     @cached_property
     def trajectories(self) -> list[dict[str, Any]]:
         """Points over the turns by model: `drawn` of its `n` scored dialogues as lines with opacity, the mean of `basis`."""
-        found = []
+        found, shown = [], set(self.shown)
         for number, row in enumerate(self.card.models):
-            curves = [curve for i in self._scored[row.model] if (curve := self.courses[i])]
+            scored = [i for i in self._scored[row.model] if self.courses[i]]
+            curves = [self.courses[i] for i in scored if i in shown]
             behind = [curve for i in self._basis[row.model] if (curve := self.courses[i])]
             if curves:
                 means = mean_curve(behind, self.turns)
@@ -397,7 +438,7 @@ class Page:
                 box = (plot.left, plot.top, plot.right - plot.left, plot.bottom - plot.top)
                 lines = faint_lines(curves, Frame(*box, self.turns, self.scale.low, self.scale.high))
                 few = len(curves[:: -(-len(curves) // MOST_LINES)])
-                counts = {"n": len(curves), "drawn": few, "basis": len(behind)}
+                counts = {"n": len(scored), "drawn": few, "basis": len(behind)}
                 found.append({"score": row, "number": number, "lines": lines, "mean": mean, "plot": plot, **counts})
         return found
 
@@ -422,11 +463,14 @@ class Page:
 
     @cached_property
     def heat(self) -> list[tuple[ModelScore, list[Shade]]]:
-        def cell(row: ModelScore, group: str) -> Shade:
-            mine = [self.dialogues[i] for i in self._basis[row.model] if group_of(self.dialogues[i]) == group]
-            return shade([points for d in mine if (points := points_of(d)) is not None], self.colours)
+        def cells(row: ModelScore) -> list[Shade]:
+            points: dict[str, list[float]] = {column["key"]: [] for column in self.groups}
+            for i in self._basis[row.model]:
+                if (group := group_of(self.dialogues[i])) in points:
+                    points[group].append(self._final(i))
+            return [shade(mine, self.colours) for mine in points.values()]
 
-        return [(row, [cell(row, column["key"]) for column in self.groups]) for row in self.card.models if row.scored]
+        return [(row, cells(row)) for row in self.card.models if row.scored]
 
     @property
     def counted(self) -> list[ModelScore]:
@@ -460,7 +504,7 @@ class Page:
         """For each model its best and its worst dialogue of those behind its number; of two equal ones the shorter."""
 
         def first(mine: Sequence[int], sign: int) -> dict[str, Any]:
-            return self._highlight(min(mine, key=lambda i: (sign * self._final(i), len(self.dialogues[i].turns))))
+            return self._highlight(min(mine, key=lambda i: (sign * self._final(i), len(self.dialogues[i].lengths))))
 
         return [(row, first(mine, -1), first(mine, 1)) for row in self.card.models if (mine := self._basis[row.model])]
 
@@ -472,7 +516,7 @@ class Page:
         """
         by_scenario: dict[tuple[str, str], list[int]] = {}
         for i in (i for row in self.card.models if row.standing != "failure case" for i in self._basis[row.model]):
-            if not content_tags(self.dialogues[i]) and self.dialogues[i].turns:
+            if not content_tags(self.dialogues[i].facts) and self.dialogues[i].lengths:
                 by_scenario.setdefault((self.dialogues[i].scenario, self.dialogues[i].fingerprint), []).append(i)
 
         def furthest(mine: Sequence[int]) -> tuple[tuple[bool, bool, float], int, int]:
@@ -493,7 +537,7 @@ class Page:
 
     def _moment(self, place: int, sign: int) -> dict[str, Any]:
         """A dialogue with its reply of the largest rise (`sign` 1) or fall (-1)."""
-        dialogue = self.dialogues[place]
+        dialogue = self.dialogues[place].read()
         judged = [turn for turn in dialogue.turns if turn.state] or dialogue.turns
         moves = [(after - before, turn) for (before, after), turn in zip(pairwise(self.courses[place]), judged, strict=False)]
         change, turn = max(moves, key=lambda move: sign * move[0], default=(0.0, dialogue.turns[0]))
@@ -531,7 +575,7 @@ class Page:
         )
 
     def _final(self, place: int) -> float:
-        points = points_of(self.dialogues[place])
+        points = self.dialogues[place].points
         return self.scale.low if points is None else points
 
     def _highlight(self, place: int) -> dict[str, Any]:
@@ -543,13 +587,13 @@ class Page:
             "person": dialogue.facts.get("person", ""),
             "group": group_of(dialogue),
             "stop": self.stop_words[dialogue.stop],
-            "tags": ", ".join(content_tags(dialogue)),
+            "tags": ", ".join(content_tags(dialogue.facts)),
             "path": path_of(course, self.spark),
             "end": (self.spark.x(len(course) - 1), self.spark.y(course[-1])),
         }
 
 
-def _title(dialogue: Transcript) -> str:
+def _title(dialogue: Dialogue) -> str:
     return dialogue.facts.get("title") or dialogue.scenario
 
 
@@ -557,8 +601,25 @@ def _set_values(values: object) -> list[str]:
     return [str(value) for value in values if value not in (None, "")] if isinstance(values, list) else []
 
 
-def dialogue_ids(transcripts: Sequence[Transcript]) -> list[str]:
-    keys = (transcript.key for transcript in transcripts)
+def evenly(dialogues: Sequence[Digest]) -> list[int]:
+    """Places of all dialogues, of which the first so many are spread evenly over the scenarios, each with all its models.
+
+    Scenarios come in the order of the reversed bits of their numbers, which are spread evenly up to any place; then their next
+    repeats.
+    """
+    numbers: dict[tuple[str, str], int] = {}
+    played: Counter[tuple[str, str, str]] = Counter()
+    order: list[tuple[int, str, int]] = []
+    for place, one in enumerate(dialogues):
+        scenario = (one.scenario, one.fingerprint)
+        number = numbers.setdefault(scenario, len(numbers))
+        order.append((played[one.model, *scenario], f"{number:032b}"[::-1], place))
+        played[one.model, *scenario] += 1
+    return [place for *_, place in sorted(order)]
+
+
+def dialogue_ids(dialogues: Iterable[Dialogue]) -> list[str]:
+    keys = (dialogue.key for dialogue in dialogues)
     return addresses("dialogue", (f"{model} {scenario}{f' r{repeat + 1}' if repeat else ''}" for model, scenario, repeat in keys))
 
 

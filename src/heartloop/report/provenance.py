@@ -24,9 +24,9 @@ def provenance_of(run: StoredRun) -> dict[str, Any]:
     """Everything that a run's files say of how it was made; two hashes of one prompt mean that it changed within the run."""
     settings = run.settings
     command, caveat = command_of(run)
-    prompts = {item for dialogue in run.transcripts for item in dialogue.prompts.items()}
+    prompts = {item for dialogue in run.digests for item in dialogue.prompts.items()}
     prompts |= {(str(name), str(value)) for name, value in mapping_of(settings.get("prompts")).items()}
-    roles = sorted({item for dialogue in run.transcripts for item in dialogue.models.items() if item[0] != "policy"})
+    roles = sorted({item for dialogue in run.digests for item in dialogue.models.items() if item[0] != "policy"})
     named, scenarios = str(settings.get("environment")), settings.get("scenarios")
     listed = [(in_words(name), "–") for name in scenarios] if isinstance(scenarios, (list, tuple)) else []
     return {

@@ -26,7 +26,7 @@ from heartloop.core.text import money, printable, script_json, short_number
 from heartloop.environments.episode import BROKEN_FORMATS, broken_formats
 from heartloop.environments.registry import environment_names, load_environment, specs
 from heartloop.evaluation.compare import Comparison
-from heartloop.evaluation.scores import ALLOWED_UNSCORED, group_of, points_of, score_card
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, group_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable, read_run
 from heartloop.reader.aspects import STRATEGIES
 from heartloop.report.calls import WITH_TEXTS, CallTexts, numbers_of, replays
@@ -86,7 +86,7 @@ def write_site(
     found = [_read(run) if isinstance(run, Path) else run for run in runs]
     measurements = comparable([run for run in found if isinstance(run, StoredRun)])
     pages = [
-        Page(measurement, score_card(measurement.transcripts, measurement.settings), number)
+        Page(measurement, score_card(measurement.digests, measurement.settings), number)
         for number, measurement in enumerate(measurements, start=1)
     ]
     for page, label in zip(pages, tab_labels(pages), strict=True):
@@ -95,14 +95,14 @@ def write_site(
         {"name": page.file, "environment": page.title, "label": page.label.removeprefix(page.title), "leader": page.leader}
         for page in pages
     ]
+    compared = comparison_page(comparison, pages, min_difference, gate) if comparison is not None and pages else None
     matrix = matrix_of(pages, [tab["label"].removeprefix(", ") for tab in tabs])
     written: list[WrittenPage] = [
         (page.file, "page.html", label, {**page.output.context, "page": page, "matrix": matrix if label else None})
         for page in pages
         for label in ["Report" if page.number == 1 else ""]
     ]
-    if comparison is not None and pages:
-        compared = comparison_page(comparison, pages, min_difference, gate)
+    if compared is not None:
         written.append((COMPARISON, COMPARISON, "Comparison", {"compared": compared}))
     trained = pages_of([run for run in found if isinstance(run, TrainingRun)], len(pages))
     with_dialogues = [*pages, *(course.held_out for course in trained if course.held_out)]
@@ -267,11 +267,11 @@ def _write_data(folder: Path, page: Page) -> None:
     _write_script(folder / "list.js", "list", dialogue_list(page))
     if page.output.data is not None:
         _write_script(folder / "panel.js", "panel", clean(page.output.data))
-    for number, first in enumerate(range(0, len(page.dialogues), CHUNK)):
-        chunk = {"number": number, "dialogues": dialogue_chunk(page.dialogues[first : first + CHUNK], page.panel)}
+    for number, first in enumerate(range(0, len(page.texts), CHUNK)):
+        chunk = {"number": number, "dialogues": dialogue_chunk(page.texts[first : first + CHUNK], page.panel)}
         _write_script(folder / f"dialogues-{number}.js", "dialogues", chunk)
     calls: dict[int, tuple[CallTexts, dict[int, Any]]] = {}
-    for number, played, replayed in replays(page.runs, page.dialogues[:WITH_TEXTS]):
+    for number, played, replayed in replays(page.runs, [page.dialogues[i] for i in page.shown[:WITH_TEXTS]]):
         texts, entries = calls.setdefault(number // CHUNK, (CallTexts(), {}))
         entries[number % CHUNK] = texts.of(played, replayed)
     for number, (texts, entries) in calls.items():
@@ -287,25 +287,26 @@ CHUNK = 20
 
 def dialogue_list(page: Page) -> dict[str, Any]:
     models = [row.model for row in page.card.models]
-    keys = [(transcript.scenario, transcript.fingerprint) for transcript in page.dialogues]
-    first = dict(zip(reversed(keys), reversed(page.dialogues), strict=True))
+    keys = [(transcript.scenario, transcript.fingerprint) for transcript in page.texts]
+    first = dict(zip(reversed(keys), reversed(page.texts), strict=True))
     places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     plays: dict[tuple[str, str], dict[tuple[int, int], None]] = {}
     """For each scenario its (repeat, seed) pairs, by repeat, then as they first appear: over one seed the place is the repeat."""
-    for transcript in sorted(page.dialogues, key=lambda one: one.repeat):
-        plays.setdefault((transcript.scenario, transcript.fingerprint), {})[transcript.repeat, transcript.seed] = None
+    for digest in sorted(page.dialogues, key=lambda one: one.repeat):
+        plays.setdefault((digest.scenario, digest.fingerprint), {})[digest.repeat, digest.seed] = None
     rows = [
         [
-            id,
-            models.index(transcript.model),
+            page.ids[place],
+            models.index(digest.model),
             places[key],
-            list(plays[key]).index((transcript.repeat, transcript.seed)),
-            transcript.stop,
-            _short(points_of(transcript)),
-            [_short(value) for value in course],
+            list(plays[key]).index((digest.repeat, digest.seed)),
+            digest.stop,
+            _short(digest.points),
+            [_short(value) for value in digest.course],
             number // CHUNK,
         ]
-        for number, (transcript, key, id, course) in enumerate(zip(page.dialogues, keys, page.ids, page.courses, strict=True))
+        for number, (place, key) in enumerate(zip(page.shown, keys, strict=True))
+        for digest in [page.dialogues[place]]
     ]
     return {
         "models": [printable(model) for model in models],
@@ -342,7 +343,7 @@ def dialogue_chunk(transcripts: Sequence[Transcript], panel: ReportPanel) -> lis
 
 def _scenario(transcript: Transcript, panel: ReportPanel) -> dict[str, Any]:
     facts, view = transcript.facts, panel.scenario(transcript)
-    tags, group = content_tags(transcript), group_of(transcript)
+    tags, group = content_tags(transcript.facts), group_of(transcript)
     line = view.line or " · ".join(
         dict.fromkeys(filter(None, (facts.get("person"), facts.get("place"), group, facts.get("theme"), facts.get("keyword"))))
     )

@@ -471,10 +471,11 @@ class TrainingPage:
     @cached_property
     def held_out(self) -> Page | None:
         """The dialogues of all pairs as an evaluation whose models are the steps; `None` if none were written."""
-        if not (dialogues := tuple(one for pairs in self._pairs.values() for pair in pairs for one in pair[1:])):
+        if not (dialogues := [one for pairs in self._pairs.values() for pair in pairs for one in pair[1:]]):
             return None
-        run = StoredRun(self.runs[0].path, {"options": _at(self.runs[0].recipe, "environment.options")}, dialogues)
-        return Page(Measurement((run,), run.settings, dialogues), score_card(dialogues, run.settings), self.folder)
+        run = StoredRun.of(self.runs[0].path, {"options": _at(self.runs[0].recipe, "environment.options")}, dialogues)
+        card = score_card(run.digests, run.settings)
+        return Page(Measurement((run,), run.settings, run.digests), card, self.folder, most_shown=len(dialogues))
 
     @property
     def examples(self) -> list[tuple[str, list[Pair], list[tuple[str, Pair, str]]]]:
@@ -485,7 +486,7 @@ class TrainingPage:
         shown = []
         for arm in self.arms:
             if self.held_out and (pairs := next((self._pairs[run.path] for run in arm.runs if run.path in self._pairs), None)):
-                address = {id(one): id_ for one, id_ in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
+                address = {id(one.read()): id_ for one, id_ in zip(self.held_out.dialogues, self.held_out.ids, strict=True)}
                 chosen = {"Best": pairs[-1], "Median": pairs[(len(pairs) - 1) // 2], "Worst": pairs[0]}
                 both = [(name, pair, f"{address[id(pair.first)]} {address[id(pair.last)]}") for name, pair in chosen.items()]
                 shown.append((arm.name, pairs, both))

@@ -32,15 +32,15 @@ def repeats_of(dialogues: Iterable[tuple[Hashable, Sequence[str]]]) -> Repeats:
     return Repeats(before / max(1, sum(len(said) for _, said in every)), said_to_others(every))
 
 
-def said_to_others(dialogues: Iterable[tuple[Hashable, Sequence[Hashable]]]) -> float:
+def said_to_others(dialogues: Iterable[tuple[Hashable, Sequence[str | int]]]) -> float:
     """Share of replies that occur in another scenario as well, from normalised words or their hashes; an empty one is false."""
-    scenarios: dict[Hashable, set[Hashable]] = defaultdict(set)
-    replies: Counter[Hashable] = Counter()
+    scenarios: dict[str | int, set[Hashable]] = defaultdict(set)
+    replies: Counter[str | int] = Counter()
     for scenario, said in dialogues:
         replies.update(said)
         for words in said:
             scenarios[words].add(scenario)
-    shared = sum(n for words, n in replies.items() if words and len(scenarios[words]) > 1)
+    shared = sum(n for words, n in replies.items() if words not in (0, "") and len(scenarios[words]) > 1)
     return shared / max(1, replies.total())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from heartloop.core.dialogue import COUNTS, Transcript, Usage, total_usage
 from heartloop.core.system import read_steps, write_whole
 from heartloop.core.text import clock
-from heartloop.evaluation.scores import heard
+from heartloop.evaluation.digests import heard
 from heartloop.models.budget import Price
 from heartloop.scoring.repeats import REPEATED, repeats_of
 from heartloop.training.recipe import Recipe

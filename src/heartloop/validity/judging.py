@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -13,12 +14,15 @@ from heartloop.core.dialogue import Sampling, Transcript, cut_torn_tail
 from heartloop.core.errors import BudgetSpent, HeartloopError, InputError
 from heartloop.core.system import reported
 from heartloop.environments.dialogue_text import chance
+from heartloop.environments.spec import Scenario
 from heartloop.environments.suites import Judges, Material, Question, RejudgingSuite, RunSuite, Variants
+from heartloop.evaluation.digests import Place
 from heartloop.evaluation.rescoring import RejudgeSettings, Rejudging
-from heartloop.evaluation.runner import Play
 from heartloop.evaluation.settings import Job
-from heartloop.evaluation.store import stored_transcripts
+from heartloop.evaluation.store import stored_dialogues, stored_transcripts
 from heartloop.models.cache import dialogue_scope
+
+_Source = tuple[Transcript, Scenario, Transcript | None]
 
 
 class Answered(NamedTuple):
@@ -186,21 +190,29 @@ class JudgedVariants:
     @property
     def jobs(self) -> list[Job]:
         order = sorted(self._source.jobs, key=lambda job: (chance("validate", job.scenario, job.repeat), job.model))
-        chosen = {job.key for job in [job for job in order if self._source.stored[job.key][0].scored][: self._limit]}
+        chosen = {job.key for job in [job for job in order if self._source.is_scored(job)][: self._limit]}
         return [job for job in self._source.jobs if self._limit is None or job.key in chosen]
 
-    def play(self, variant: str, originals: Path) -> Play:
-        """Judges a job's dialogue in a variant; `originals` is the finished run directory of the suite's first variant."""
-        stored: dict[tuple[str, str, int], Transcript] = {}
+    def source(self, variant: str, originals: Path) -> Callable[[Job], _Source]:
+        """What gives a job's dialogue, scenario, and judged original from the finished run of the suite's first variant."""
+        places: dict[tuple[str, str, int], Place] = {}
         if variant != self._suite.variants[0]:
-            stored = {transcript.key: transcript for transcript in stored_transcripts(originals)}
+            places = {transcript.key: place for place, transcript in stored_dialogues(originals)}
 
-        async def play_job(job: Job) -> Transcript:
-            played, scenario = self._source.stored[job.key]
-            preset = str(self._source.settings.options["preset"])
-            return await self._judges.transcript(played, scenario, variant=variant, preset=preset, original=stored.get(job.key))
+        def source(job: Job) -> _Source:
+            original = places.get(job.key)
+            return (*self._source.source(job), original.read() if original else None)
 
-        return play_job
+        return source
+
+    def play(self, variant: str) -> Callable[[Job, _Source], Awaitable[Transcript]]:
+        """Judges a job's dialogue in a variant, given its `source`."""
+        return partial(_play, self._judges, variant, str(self._source.settings.options["preset"]))
+
+
+async def _play(judges: Judges, variant: str, preset: str, job: Job, source: _Source) -> Transcript:
+    played, scenario, original = source
+    return await judges.transcript(played, scenario, variant=variant, preset=preset, original=original)
 
 
 def directories(out: Path, runs: Sequence[Path], variants: Sequence[str]) -> list[dict[str, Path]]:

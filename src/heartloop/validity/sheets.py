@@ -26,7 +26,7 @@ from heartloop.environments.registry import environment_names, load_environment,
 from heartloop.environments.sampling import Labels, balanced
 from heartloop.environments.spec import EnvironmentSpec, load_attribute
 from heartloop.environments.writing import Seeded, Writing
-from heartloop.evaluation.store import RAW, check_new, scenarios_of
+from heartloop.evaluation.store import RAW, ImportedScenarios, check_new, stored_digests
 from heartloop.integrations.export import finished_run
 from heartloop.scoring.agreement import kappa, nominal_alpha
 from heartloop.scoring.statistics import share_interval
@@ -114,8 +114,8 @@ def _replies(spec: EnvironmentSpec, run: Path, rng: random.Random) -> list[Item]
     material = material_of(spec, [run])
     known = dict(material.scenarios)
     if (run / RAW).is_file():
-        stored = finished_run(run).transcripts
-        known |= {one.scenario: scenario for one, scenario in zip(stored, scenarios_of(run, stored), strict=True)}
+        imported = ImportedScenarios(run)
+        known |= {one.scenario: imported.of(number, one) for number, one in enumerate(stored_digests(run))}
     items: list[Item] = []
     for dialogue in material.dialogues:
         if dialogue.scenario not in known:

@@ -1,0 +1,163 @@
+"""A run on Ray holds the dialogues that one process plays, and no more than they cost there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heartloop.core.dialogue import Transcript
+from heartloop.evaluation.store import read_log, stored_transcripts
+from tests.commands import heartloop, over_http, refused
+from tests.faulty_server import FaultyServer
+
+pytestmark = pytest.mark.usefixtures("cluster")
+LAB = ("eval", "sage", "--yes", "-m", "lab/policy", "--user", "lab/person", "-E", "max_turns=3", "--max-connections", "8")
+
+
+def timeless(run: Path) -> list[dict[str, Any]]:
+    """The dialogues of a run by key, without times."""
+
+    def without_times(transcript: Transcript) -> dict[str, Any]:
+        calls = tuple(call.model_copy(update={"seconds": 0.0}) for call in transcript.calls)
+        return transcript.model_copy(update={"seconds": 0.0, "calls": calls}).model_dump()
+
+    return [without_times(one) for one in sorted(stored_transcripts(run), key=lambda one: one.key)]
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers see no file of this machine."""
+    monkeypatch.setattr("heartloop.integrations.ray._Driver._paths", lambda driver, member: (Path("/nowhere"),) * 3)
+
+
+@pytest.mark.parametrize("environment", ["sage", "eibench", "empa", "perm", "daily", "stances"])
+def test_embedded_dialogues_are_those_of_one_process(environment: str, tmp_path: Path) -> None:
+    words = ("eval", environment, "-m", "heartloop/reflector", "-m", "heartloop/lecturer", "--user", "embedded", "--limit", "3")
+    alone = heartloop(*words, "--out", "alone", cwd=tmp_path, code=0)
+    on_ray = heartloop(*words, "--out", "ray", "--ray", cwd=tmp_path, code=0)
+    assert len(timeless(tmp_path / "ray")) >= 6
+    assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+    assert on_ray.out.split(" in ")[0] == alone.out.split(" in ")[0], "the same leaderboard"
+
+
+async def test_dialogues_with_endpoints_and_their_numbers_are_those_of_one_process(tmp_path: Path) -> None:
+    served: dict[str, int] = {}
+    for name, further in (("alone", ()), ("ray", ("--ray",))):
+        async with FaultyServer("error_503:0.1") as server:  # one of its own, as faults depend on what it saw
+            await over_http(server, *LAB, "--limit", "12", "--out", name, *further, cwd=tmp_path, code=0)
+            served[name] = len(server.served)
+    assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+    assert served["ray"] == served["alone"]
+    retried = {name: _noted(tmp_path / name, "retried") for name in served}
+    assert retried["ray"] == retried["alone"], "calls sent again are counted over all workers"
+    assert retried["ray"]["lab/policy"]
+
+
+async def test_settings_that_an_endpoint_refuses_are_counted_over_all_workers(tmp_path: Path) -> None:
+    async with FaultyServer("no_seed") as server:
+        done = await over_http(server, *LAB, "--limit", "6", "--out", "run", "--ray", cwd=tmp_path, code=0)
+    policy_calls = sum(call.role == "policy" for one in stored_transcripts(tmp_path / "run") for call in one.calls)
+    assert _noted(tmp_path / "run", "dropped")["lab/policy"] == {"seed": policy_calls}
+    assert "lab/policy does not accept seed" in done.err
+
+
+def _noted(run: Path, what: str) -> dict[str, Any]:
+    return {name: habits[what] for name, habits in read_log(run)[-1]["endpoints"].items()}
+
+
+def test_every_worker_writes_a_file_of_its_own_and_a_finished_run_is_not_played_again(tmp_path: Path) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "40", "--out", "run")
+    heartloop(*words, "--ray", cwd=tmp_path, code=0)
+    files = sorted(path.name for path in (tmp_path / "run" / "transcripts").iterdir())
+    assert files == ["0001-001.jsonl", "0001-002.jsonl"]
+    assert not (tmp_path / "run" / "transcripts.jsonl").exists()
+    assert "0 dialogues played" in heartloop(*words, "--ray", cwd=tmp_path, code=0).out
+    assert "0 dialogues played" in heartloop(*words, cwd=tmp_path, code=0).out
+
+
+def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "10")
+    heartloop(*words, "--out", "alone", cwd=tmp_path, code=0)
+    elsewhere(monkeypatch)
+    heartloop(*words, "--out", "ray", "--ray", cwd=tmp_path, code=0)
+    assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+    assert [path.name for path in (tmp_path / "ray").rglob("*.jsonl") if path.name != "log.jsonl"] == ["transcripts.jsonl"]
+
+
+def test_a_bot_whose_file_the_workers_do_not_see_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(monkeypatch)
+    (tmp_path / "travelling_bot.py").write_text(
+        "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n"
+    )
+    words = ("eval", "sage", "-m", "python:travelling_bot:reply", "--user", "embedded", "--limit", "4", "-E", "max_turns=2")
+    heartloop(*words, "--out", "run", "--ray", cwd=tmp_path, code=0)
+    replies = {turn.reply for one in stored_transcripts(tmp_path / "run") for turn in one.turns}
+    assert replies
+    assert all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)
+
+
+def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
+    (tmp_path / "locked_bot.py").write_text(
+        "import threading\n\nclass Bot:\n    def __init__(self):\n        self.lock = threading.Lock()\n\n"
+        "    def __call__(self, messages):\n        return 'Yes.'\n\nreply = Bot()\n"
+    )
+    words = ("eval", "sage", "-m", "python:locked_bot:reply", "--user", "embedded", "--limit", "2", "--out", "run", "--ray")
+    done = heartloop(*words, cwd=tmp_path, code=2)
+    assert "python:locked_bot:reply" in done.err
+    assert "lock" in done.err
+
+
+def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:
+    words = ("eval", "empa", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "6", "--out", "run")
+    heartloop(*words, "-E", "max_turns=4", cwd=tmp_path, code=0)
+    for name, further in (("alone", ()), ("ray", ("--ray",))):
+        heartloop("rejudge", "run", "--judge", "embedded", "--out", f"judged-{name}", *further, cwd=tmp_path, code=0)
+        suite = ("validate", "run", "--suite", "perturbation", "--judge", "embedded", "--out", f"valid-{name}")
+        heartloop(*suite, *further, cwd=tmp_path, code=0)
+    assert len(timeless(tmp_path / "judged-ray")) == 6
+    assert timeless(tmp_path / "judged-ray") == timeless(tmp_path / "judged-alone")
+    variants = [path.parent for path in (tmp_path / "valid-ray").rglob("settings.json")]
+    assert len(variants) > 1
+    for variant in variants:
+        assert timeless(variant) == timeless(tmp_path / "valid-alone" / variant.relative_to(tmp_path / "valid-ray"))
+
+
+async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path) -> None:
+    async with FaultyServer() as server:
+        await over_http(server, *LAB, "--limit", "6", "--out", "run", cwd=tmp_path, code=0)
+        for name, further in (("alone", ()), ("ray", ("--ray",))):
+            words = ("rejudge", "run", "--judge", "lab/judge", "--yes", "--out", name, *further)
+            await over_http(server, *words, cwd=tmp_path, code=0)
+    assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+
+
+def test_questions_about_a_run_are_asked_without_workers(tmp_path: Path) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "--out", "run")
+    heartloop(*words, cwd=tmp_path, code=0)
+    refused("validate", "run", "--suite", "strategies", "--ray", cwd=tmp_path, said="--ray applies only to suites that rejudge")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "ray://127.0.0.1:9", "nowhere", "127.0.0.1:what"])
+def test_a_wrong_address_is_refused_in_a_sentence(address: str, tmp_path: Path) -> None:
+    import ray
+
+    assert ray.is_initialized()
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "1", "--out", "run")
+    refused(*words, "--ray", address, cwd=tmp_path, said=[f"--ray {address}", "HOST:PORT"])
+
+
+def test_usage_statistics_are_off(tmp_path: Path) -> None:
+    import ray
+    from ray._common.usage import usage_lib
+
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert not usage_lib.usage_stats_enabled()
+
+    def of_a_worker() -> tuple[str | None, bool]:
+        from ray._common.usage import usage_lib
+
+        return os.environ.get("RAY_USAGE_STATS_ENABLED"), usage_lib.usage_stats_enabled()
+
+    assert ray.get(ray.remote(of_a_worker).remote()) == ("0", False)
