@@ -31,6 +31,7 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
 from heartloop.core.system import install_command, reported
+from heartloop.evaluation.remote import is_copy
 from heartloop.evaluation.runner import Play, RunPlan, paid_usage
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import RunDirectory
@@ -153,7 +154,8 @@ class _Driver:
         self._models = plan.models
         self._marker = directory.path.resolve() / _MARKER
         self._token = uuid4().hex
-        self._marker.write_text(self._token, encoding="ascii")
+        if not is_copy(directory.path):  # in a copy of a URL files stay short, which those of workers do not
+            self._marker.write_text(self._token, encoding="ascii")
         self._packed = ray.put(_packed(plan))
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
         workers = max(1, min(most, int(ray.cluster_resources().get("CPU", 1))))
