@@ -77,7 +77,7 @@ def content(path: Path) -> tuple[list[bytes], list[Transcript], str]:
 def test_reading_gives_the_same_lines_in_the_same_order(run: Path) -> None:
     before = content(run)
     assert len(before[0]) == 5
-    assert compact_run(run) == f"{run}: 5 dialogues compacted, {sum(map(len, before[0])) / 1e6:.1f} MB of JSON lines into 0.0 MB."
+    assert compact_run(run) == f"{run}: 5 dialogues compacted, 0.00 MB of JSON lines into 0.01 MB."
     assert content(run) == before
     assert sorted(path.name for path in run.iterdir()) == [".lock", "dialogues-1", "dialogues.json", "settings.json"]
     with RunDirectory(run, settings()) as again:
