@@ -28,10 +28,11 @@ GROUP = 128
 _KEPT_GROUPS = 16
 _SAME = ("environment", "model", "scenario", "fingerprint", "preset", "variant", "user", "stop")
 _TYPES = {
-    **dict.fromkeys((*_SAME, "digest", "transcript"), "string"),
+    **dict.fromkeys(_SAME, "string"),
     **dict.fromkeys(("repeat", "seed", "turns", "prompt_tokens", "completion_tokens"), "int64"),
+    "scored": "bool_",
     **dict.fromkeys(("score", "points", "seconds"), "float64"),
-    "scored": "bool",
+    **dict.fromkeys(("digest", "transcript"), "string"),
 }
 
 
@@ -98,7 +99,7 @@ def write_parts(folder: Path, lines: Iterable[tuple[Place, bytes]]) -> None:
     parquet = _parquet(folder)
     import pyarrow
 
-    schema = pyarrow.schema([(name, getattr(pyarrow, kind.replace("bool", "bool_"))()) for name, kind in _TYPES.items()])
+    schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in _TYPES.items()])
     schema = schema.with_metadata({"digest": DIGEST_VERSION})
     plain = [name for name in _TYPES if name not in ("digest", "transcript")]
     source = iter(lines)
