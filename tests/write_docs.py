@@ -137,7 +137,7 @@ def providers_table(part: str) -> str:
     heads = {
         "addresses": ("address", "key", "checked", "read in"),
         "habits": ("schemas", "thinking off", "thinking", "token limit", "seed", "temperature", "cached input", "moderation"),
-        "limits": ("rate limits", "context", "what heartloop does"),
+        "limits": ("rate limits", "batches", "context", "what heartloop does"),
     }[part]
     lines = ["| service | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for service, row in table["services"].items():
@@ -162,6 +162,7 @@ def _cells(service: str, row: Mapping[str, Any]) -> dict[str, str]:
         ),
         "moderation": ("moderation", ", ".join(row["moderation"]) or "–"),
         "rate limits": ("limits", row["limits"]),
+        "batches": ("batch", "yes" if row.get("batch") else "–"),
         "context": ("context", row["context"]),
         "what heartloop does": ("ours", row["ours"]),
     }

@@ -36,6 +36,7 @@ class BatchServer(FaultyServer):
         pages: batches on a page of the list.
         hold: the step that is done, but whose response never comes: upload, create, look or content, with its number, `look:2`.
         lose: the step that is done, but whose connection breaks before the response, likewise.
+        reads_first: whether an uploaded file is pending before it can be submitted, as at Azure.
         without: whether there is no batch interface at all.
     """
 
@@ -50,6 +51,7 @@ class BatchServer(FaultyServer):
         pages: int = 100,
         hold: str = "",
         lose: str = "",
+        reads_first: bool = False,
         without: bool = False,
         **how: Any,
     ) -> None:
@@ -57,7 +59,8 @@ class BatchServer(FaultyServer):
         self.ends = {n: ("expired", share) for n, share in (expire or {}).items()}
         self.ends |= {n: ("cancelled", share) for n, share in (cancel or {}).items()}
         self.silent, self.most_queued, self.invalid = silent or bool(cancel), most_queued, invalid
-        self.pages, self.hold, self.lose = pages, hold, lose
+        self.pages, self.hold, self.lose, self.reads_first = pages, hold, lose, reads_first
+        self._pending: set[str] = set()
         self.held = asyncio.Event()
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
@@ -68,6 +71,7 @@ class BatchServer(FaultyServer):
         self._app = self._runner.app
         if not without:
             self._app.router.add_post("/v1/files", self._upload)
+            self._app.router.add_get("/v1/files/{id}", self._file)
             self._app.router.add_get("/v1/files/{id}/content", self._content)
             self._app.router.add_post("/v1/batches", self._create)
             self._app.router.add_get("/v1/batches", self._listing)
@@ -99,13 +103,22 @@ class BatchServer(FaultyServer):
         assert isinstance(file, web.FileField)
         with file.file as content:
             name = self._store(content.read())
+        if self.reads_first:
+            self._pending.add(name)
         await self._done("upload", request)
-        return web.json_response({"id": name, "object": "file", "purpose": "batch", "status": "processed"})
+        return web.json_response(self._described(name))
+
+    def _described(self, name: str) -> dict[str, str]:
+        return {"id": name, "object": "file", "purpose": "batch", "status": "pending" if name in self._pending else "processed"}
+
+    async def _file(self, request: web.Request) -> web.Response:
+        self._pending.discard(request.match_info["id"])
+        return web.json_response(self._described(request.match_info["id"]))
 
     async def _create(self, request: web.Request) -> web.Response:
         asked = await request.json()
         assert asked["completion_window"] == "24h"
-        if asked["input_file_id"] not in self.files:
+        if asked["input_file_id"] not in self.files or asked["input_file_id"] in self._pending:
             return web.json_response({"error": {"message": "No such File object", "code": "not_found"}}, status=400)
         name = f"batch_{len(self.batches) + 1}"
         lines = self.files[asked["input_file_id"]].splitlines()
@@ -118,7 +131,8 @@ class BatchServer(FaultyServer):
         return web.json_response(self.batches[name])
 
     async def _listing(self, request: web.Request) -> web.Response:
-        newest = list(self.batches.values())[::-1]
+        foreign = {"id": "batch_of_another_program", "object": "batch", "status": "in_progress", "metadata": None}
+        newest = [foreign, *list(self.batches.values())[::-1]]
         if after := request.query.get("after"):
             newest = newest[[batch["id"] for batch in newest].index(after) + 1 :]
         shown = newest[: min(self.pages, int(request.query.get("limit", 20)))]
@@ -162,7 +176,8 @@ class BatchServer(FaultyServer):
         lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
         answered = round(self._end(batch)[1] * len(lines))
         url = f"{self.base_url}/chat/completions"
-        output, errors = [{"custom_id": "of-nothing", "response": {"status_code": 200, "body": {}}, "error": None}], []
+        output: list[Any] = [{"custom_id": "of-nothing", "response": {"status_code": 200, "body": {}}, "error": None}]
+        errors: list[Any] = []
         async with aiohttp.ClientSession(headers={"Authorization": _LINES}) as session:
 
             async def ask(line: dict[str, Any]) -> None:

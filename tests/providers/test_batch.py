@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -73,6 +74,7 @@ async def test_each_turn_is_a_batch_and_every_dialogue_is_as_judged_directly(pla
         assert (len(server.batches), server.direct) == (TURNS, 0)
         assert set(server.billed.values()) == {1}
         submitted = server.steps["create"]
+        assert "pass it again" in (await over_http(server, *JUDGE, cwd=place, code=2)).err
         again = await over_http(server, *BATCH, cwd=place, code=0)
         assert server.steps["create"] == submitted
     assert "4 dialogues judged" in done.out
@@ -89,6 +91,16 @@ async def test_judges_of_whole_dialogues_need_one_batch(environment: str, tmp_pa
         assert (len(server.batches), server.direct) == (1, 0)
         assert server.billed.total() == sum(c["role"] != "policy" for row in judged(tmp_path / "judged") for c in row["calls"])
     assert judged(tmp_path / "judged") == await directly(tmp_path)
+
+
+async def test_more_dialogues_than_wait_at_a_time_follow_those_that_are_finished(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heartloop.cli.running.DIALOGUES", 2)
+    async with BatchServer() as server:
+        await over_http(server, *BATCH, cwd=place, code=0)
+        assert [batch["request_counts"]["total"] for batch in server.batches.values()] == [2] * 2 * TURNS
+    assert judged(place / "judged") == await directly(place)
 
 
 async def test_equal_requests_of_two_dialogues_are_two_lines(tmp_path: Path) -> None:
@@ -140,6 +152,9 @@ async def test_a_refused_line_leaves_its_dialogue_unscored_as_a_refused_call_doe
         done = await over_http(server, *BATCH, "--out", "empty", cwd=place, code=1)
     assert "Stopped early" in done.err
     assert "LAB_API_KEY" in done.err
+    async with BatchServer("unauthorized@feel") as server:  # its message repeats the key
+        await over_http(server, *BATCH, "--out", "wrong-key", cwd=place, code=1)
+    assert files_with(KEY, place) == []
 
 
 async def test_a_setting_that_the_endpoint_refuses_is_left_out_of_the_next_batch(place: Path) -> None:
@@ -153,7 +168,7 @@ async def test_a_setting_that_the_endpoint_refuses_is_left_out_of_the_next_batch
 async def test_a_batch_that_fails_validation_stops_the_run_with_the_message_of_the_provider(place: Path) -> None:
     async with BatchServer(invalid={"code": "model_not_found", "message": f"No batches for this model; key {KEY}."}) as server:
         done = await over_http(server, *BATCH, cwd=place, code=1)
-    assert "model_not_found No batches for this model" in done.err
+    assert "model_not_found: No batches for this model" in done.err
     assert "4 dialogues were not judged" in " ".join(done.err.split())
     assert KEY not in done.err
     async with BatchServer() as server:
@@ -189,13 +204,23 @@ async def test_a_submission_whose_answer_was_lost_is_found_by_its_metadata(place
         assert set(server.billed.values()) == {1}
 
 
+async def test_a_file_that_the_provider_reads_first_is_submitted_after_that(place: Path) -> None:
+    async with BatchServer(reads_first=True) as server:
+        azure = {"AZURE_BASE_URL": server.base_url, "AZURE_API_KEY": KEY}
+        await over_http(server, *BATCH, "--judge", "azure/my-deployment", cwd=place, code=0, **azure)
+        assert server.billed.total() == 4 * TURNS
+        assert {json.loads(line)["body"]["model"] for line in server.files["file-1"].splitlines()} == {"my-deployment"}
+
+
 async def test_a_server_without_batches_and_judges_without_are_refused(place: Path) -> None:
     async with BatchServer(without=True) as server:
         done = await over_http(server, *BATCH, cwd=place, code=2)
     assert "no batch interface" in done.err
     words = ("rejudge", "run", "--batch", "--judge")
-    refused(*words, "anthropic/claude-sonnet-5-5", cwd=place, said=["anthropic", "azure, groq, openai"])
+    refused(*words, "anthropic/claude-sonnet-5-5", cwd=place, said=["anthropic", "openai, groq, azure"])
     refused(*words, "embedded", cwd=place, said="service/model")
+    nowhere = {"LAB_BASE_URL": "http://127.0.0.1:9/v1", "LAB_API_KEY": KEY}
+    refused(*words, "lab/judge", "--ray", "auto", cwd=place, said="--ray", **nowhere)
 
 
 async def test_the_pilot_is_judged_directly_and_a_limit_holds_in_batches(place: Path) -> None:
@@ -257,6 +282,25 @@ async def test_a_process_killed_at_any_step_continues_without_paying_twice(step:
         assert server.billed.total() == 4 * TURNS
         assert server.direct == 0
     assert scores(place / "judged") == [row["score"] for row in await directly(place)]
+
+
+@pytest.mark.slow
+async def test_a_process_killed_with_a_cache_finds_its_answers_in_either(place: Path) -> None:
+    words = (*BATCH, "--cache", "answers.sqlite")
+    async with BatchServer(hold="create:3") as server:
+        await stopped(server, words, place, signal.SIGKILL)
+        await over_http(server, *words, cwd=place, code=0)
+        assert set(server.billed.values()) == {1}
+        assert server.billed.total() == 4 * TURNS
+
+
+@pytest.mark.slow
+async def test_a_batch_that_never_reached_the_provider_is_submitted_again(place: Path) -> None:
+    async with BatchServer(hold="create:1") as server:
+        await stopped(server, BATCH, place, signal.SIGKILL)
+        server.batches.clear()
+        await over_http(server, *BATCH, cwd=place, code=0)
+        assert server.billed.total() == 4 * TURNS
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ FIELDS = {
 @pytest.mark.parametrize("service", SERVICE_ROWS)
 def test_a_row_is_complete(service: str) -> None:
     row = SERVICE_ROWS[service]
-    assert set(row) - {"thinking_off", "cached_share", "example_address"} == FIELDS
+    assert set(row) - {"thinking_off", "cached_share", "example_address", "batch"} == FIELDS
     assert {name: row[name] for name, allowed in CHOICES.items() if row[name] not in allowed} == {}
     assert [name for name in row["unconfirmed"] if name not in row] == []
     assert 0 < row.get("cached_share", 0.5) <= 1

@@ -110,22 +110,22 @@ class Judging:
 
 
 @contextlib.contextmanager
-def by_batches(by: Judging, path: Path, calls: Calls) -> Iterator[Calls]:
-    """In its body, the judge's calls go through the batch interface of its provider, after the pilot; with how many at a time."""
-    pilot = by.pilot
-    judges = [model for model in by.models.opened.values() if isinstance(model, BatchChat)]
-    if not judges:
+def by_batches(by: Judging, folder: Path, calls: Calls) -> Iterator[Calls]:
+    """In its body, the judge's calls but those of the pilot go through its provider's batch interface, so many at a time."""
+    judge, pilot = next(iter(by.models.opened.values()), None), by.pilot
+    if not isinstance(judge, BatchChat):
         raise UseError(f"--batch needs a judge behind an endpoint, service/model; --judge is {next(iter(by.by_name))}")
-    for model in judges:
-        model.folder = path / "batches"
-        model.direct = lambda: pilot is not None and not pilot.asked
+    if calls.ray is not None:
+        raise UseError("--batch waits for a provider and needs no cluster; pass it without --ray")
+    judge.folder = folder
     if pilot is not None:
-        pilot.batch = True
+        pilot.batch, judge.direct = True, lambda: not pilot.asked
     try:
-        yield replace(calls, max_connections=max(DIALOGUES, calls.max_connections))
+        yield replace(calls, max_connections=DIALOGUES)
     finally:
-        if left := sum(len(model.open) for model in judges):
-            say(f"{amount(left, 'batch', 'batches')} not answered yet; rerun the same command to continue.", err=True)
+        if judge.open:
+            left = amount(len(judge.open), "batch", "batches")
+            say(f"{left} of {judge.name} not answered yet; rerun the same command to continue.", err=True)
 
 
 def play_run(

@@ -122,9 +122,7 @@ def rejudge(
     batch: Annotated[
         bool,
         Option(
-            "--batch",
-            help="Send the judge's calls through its provider's batch interface: cheaper, up to a day for each call of a "
-            "dialogue. --prices are those of batches.",
+            "--batch", help="Call the judge through its provider's batch interface: up to a day a round, --prices of batches."
         ),
     ] = False,
     *,
@@ -136,10 +134,8 @@ def rejudge(
     from heartloop.evaluation.compare import agreement
     from heartloop.evaluation.rescoring import Rejudging
     from heartloop.evaluation.store import played_settings, read_run
-    from heartloop.models.batch import BatchChat, check_offered
+    from heartloop.models.batch import BatchChat
 
-    if batch:
-        check_offered(judge)
     by = Judging([judge], request, calls, **({"endpoint": BatchChat} if batch else {}))
     spec = load_environment(played_settings(run).environment)
     job = Rejudging(
@@ -147,10 +143,12 @@ def rejudge(
         sampling=by.sampling, prices=by.models.meter.prices,
     )  # fmt: skip
     path = out or job.beside
+    if not batch and (path / "batches").is_dir():  # else their answers would be paid for again
+        raise UseError(f"{path} was judged with --batch; pass it again, or remove {path / 'batches'}")
     plan, stored = by.plan(job.settings, job.play, job.jobs, job.source), {one.key for one in job.jobs}
     if calls.pilot:
         plan = replace(plan, later=[one for one in job.settings.jobs if one.key not in stored])
-    with by_batches(by, path, calls) if batch else contextlib.nullcontext(calls) as how:
+    with by_batches(by, path / "batches", calls) if batch else contextlib.nullcontext(calls) as how:
         played = play_run(path, plan, how, pilot=by.pilot, done="judged")
     both = agreement(read_run(run).digests, played.run.digests)
     say(f"\n{both}")

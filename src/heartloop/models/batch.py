@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import itertools
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -19,12 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from weakref import WeakSet
 
 from pydantic_core import from_json, to_json
 
 from heartloop.core.chat import Reply, Schema
 from heartloop.core.dialogue import Message, Sampling
-from heartloop.core.errors import EndpointStopped, ModelError, TransportError, UseError
+from heartloop.core.errors import EndpointStopped, MalformedReply, ModelError, TransportError, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.core.text import amount, roughly
 from heartloop.models.cache import cached_under, key_of
@@ -39,7 +39,6 @@ _MOST_LINES, _MOST_BYTES = 50_000, 100 * 2**20  # of one file; 200 MB are allowe
 _LARGEST_ANSWERS = 2**30  # bytes
 _QUIET = 3.0  # seconds without a further request after which those that wait are submitted
 _FIRST_PAUSE, _LONGEST_PAUSE = 2.0, 60.0  # seconds between two looks at a batch
-_CLOCKS = 3_600.0  # seconds by which the provider's clock may differ from ours
 _FULL = "token_limit_exceeded"  # code of a batch that is refused for the tokens of others that are queued
 _MARK = "heartloop"  # of the metadata
 _ENDED = {"completed", "expired", "cancelled", "failed"}
@@ -47,17 +46,9 @@ _MISSING = Trouble(TransportError, "the batch ended without an answer to this re
 
 _Answer = asyncio.Future[bytes | Trouble | None]
 """The body of a response, or why there is none; `None`: the request was not processed and has to be submitted again."""
+_Read = Callable[[bytes], dict[str, Any] | Trouble]
 
 _request: ContextVar[str] = ContextVar("request")
-
-
-def check_offered(name: str) -> None:
-    """Refuses a model whose service has no batch interface of this form. A service that is not in the table may have one."""
-    services = provider_table()["services"]
-    service = name.partition("/")[0].lower()
-    if service in services and not services[service].get("batch"):
-        having = ", ".join(sorted(other for other, row in services.items() if row.get("batch")))
-        raise UseError(f"--batch: {service} has no batch interface of OpenAI's form; expected a judge of {having}, or no --batch")
 
 
 @dataclass
@@ -75,10 +66,13 @@ class _Batch:
     status: str = "submitted"
     answered: int = 0
 
-    def save(self) -> None:
-        known = {name: getattr(self, name) for name in ("token", "submitted", "id", "status")}
+    def write(self, suffix: str, content: bytes) -> None:
         with reported(f"write to {self.path.parent}"):
-            write_whole(self.path.with_suffix(".json"), json.dumps(known) + "\n")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(self.path.with_suffix(suffix), content)
+
+    def save(self) -> None:
+        self.write(".json", to_json({name: getattr(self, name) for name in ("token", "submitted", "id", "status")}))
 
     def end(self, status: str, outcomes: Mapping[str, bytes | Trouble] | None = None) -> None:
         self.status = status
@@ -100,17 +94,20 @@ class BatchChat(EndpointChat):
     direct: Callable[[], bool] = staticmethod(lambda: False)
     """Whether calls are made directly now."""
 
-    def __init__(self, *args: Any, **how: Any) -> None:
-        super().__init__(*args, **how)
+    def __init__(self, name: str, **how: Any) -> None:
+        services = provider_table()["services"]
+        having = [service for service, row in services.items() if row.get("batch")]
+        if (service := name.partition("/")[0].lower()) in services and service not in having:  # other services may have it
+            raise UseError(f"--batch: {service} has no batch interface of OpenAI's form; expected a judge of {', '.join(having)}")
+        super().__init__(name, **how)
         self.open: list[_Batch] = []
         self._earlier: dict[str, deque[_Answer]] | None = None  # of earlier processes, by request
         self._queue: deque[tuple[str, bytes, _Answer]] = deque()
-        self._waiting: set[_Answer] = set()
+        self._waiting: WeakSet[_Answer] = WeakSet()
         self._arrived = self._number = 0
         self._most = _MOST_LINES
         self._full = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._submitter: asyncio.Task[None] | None = None
         self._stopped: Exception | None = None
 
     async def close(self) -> None:
@@ -136,15 +133,11 @@ class BatchChat(EndpointChat):
     async def send(self, body: dict[str, Any], messages: Sequence[Message], connect: float | None = None) -> Reply | Trouble:
         if connect is not None or self.direct():  # `connect`: the check of an endpoint
             return await super().send(body, messages, connect)
-        self._check_key()
         outcome = None
         while outcome is None:
             answer = self._answer(_request.get(), body)
             self._waiting.add(answer)
-            try:
-                outcome = await answer
-            finally:
-                self._waiting.discard(answer)
+            outcome = await answer
         return self._scrubbed(outcome if isinstance(outcome, Trouble) else read_reply(outcome, messages))
 
     def _answer(self, request: str, body: Mapping[str, Any]) -> _Answer:
@@ -154,36 +147,35 @@ class BatchChat(EndpointChat):
         if self._earlier is None:
             self._earlier = {}
             self._read_folder(self._earlier)
+            self._start(self._submit_queue())
         if earlier := self._earlier.get(request):
             return earlier.popleft()
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._queue.append((request, to_json(body), answer))
         self._arrived += 1
-        if self._submitter is None or self._submitter.done():
-            self._submitter = self._start(self._submit_queue())
         return answer
 
     def _read_folder(self, earlier: dict[str, deque[_Answer]]) -> None:
         """Takes the good answers of earlier processes, and follows the batches that they left open."""
         for path in sorted(self.folder.glob("[0-9]*[0-9].jsonl")):
-            self._number = int(path.stem)
+            self._number = max(self._number, int(path.stem))
             answers, state = path.with_suffix(".answers.jsonl"), path.with_suffix(".json")
             if answers.is_file():
-                outcomes = dict(_outcomes(answers.read_bytes()))
-                good = {name: one for name, one in outcomes.items() if isinstance(one, bytes) and _is_good(one)}
-                batch = _Batch(path, {name: asyncio.Future() for name in good})
-                for name, answer in batch.answers.items():
-                    answer.set_result(good[name])
+                found: dict[str, _Answer] = {}
+                for name, outcome in _outcomes(answers.read_bytes()):
+                    if isinstance(outcome, bytes) and isinstance(read_reply(outcome, ()), Reply):
+                        found[name] = asyncio.Future()
+                        found[name].set_result(outcome)
             elif state.is_file() and (known := from_json(state.read_bytes()))["status"] not in _ENDED:
                 names = [from_json(line)["custom_id"] for line in path.read_bytes().splitlines()]
-                batch = _Batch(path.with_suffix(""), {name: asyncio.Future() for name in names}, **known)
-                self._start(self._follow(batch))
+                found = {name: asyncio.Future() for name in names}
+                self._start(self._follow(_Batch(path.with_suffix(""), found, **known)))
             else:  # never submitted, or refused as a whole
                 continue
-            for name, answer in batch.answers.items():
+            for name, answer in found.items():
                 earlier.setdefault(name.partition("-")[0], deque()).append(answer)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         async def guarded() -> None:
             try:
                 await work
@@ -195,46 +187,42 @@ class BatchChat(EndpointChat):
         task = asyncio.create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
 
     def _stop(self, error: Exception) -> None:
-        self._stopped = error
+        self._stopped = error  # which those that wait raise when they look again
         for answer in self._waiting:
             if not answer.done():
-                answer.set_exception(error)
+                answer.set_result(None)
 
     async def _submit_queue(self) -> None:
-        while self._queue:
+        while True:
             before = self._arrived
             await asyncio.sleep(_QUIET * self.factor)
-            if self._arrived == before and not (self._full and self.open):
-                await self._submit({f"{request}-{n}": line for n, (request, *line) in enumerate(self._next_lines())})
+            if self._queue and self._arrived == before and not (self._full and self.open):
+                await self._submit()
 
-    def _next_lines(self) -> Iterator[tuple[str, bytes, _Answer]]:
-        lines = size = 0
-        while self._queue and lines < self._most and size < _MOST_BYTES:
-            lines, size = lines + 1, size + len(self._queue[0][1])
-            yield self._queue.popleft()
-
-    async def _submit(self, lines: Mapping[str, Any]) -> None:
-        """Submits bodies, each with the future of its answer, by custom id."""
-        form = f'{{"custom_id":"%b","method":"POST","url":"{_ENDPOINT}","body":%b}}\n'.encode()
-        content = b"".join(form % (name.encode(), body) for name, (body, _) in lines.items())
+    async def _submit(self) -> None:
+        lines: dict[str, tuple[bytes, _Answer]] = {}  # body and answer by custom id
+        size = 0
+        while self._queue and len(lines) < self._most and size < _MOST_BYTES:
+            request, body, answer = self._queue.popleft()
+            lines[f"{request}-{len(lines)}"] = body, answer
+            size += len(body)
+        form = b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n'
+        content = b"".join(form % (name.encode(), _ENDPOINT.encode(), body) for name, (body, _) in lines.items())
         self._number += 1
         batch = _Batch(self.folder / f"{self._number:04}", {name: answer for name, (_, answer) in lines.items()})
-        with reported(f"write to {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(batch.path.with_suffix(".jsonl"), content)
+        batch.write(".jsonl", content)
         file = await self._call("/files", content)
         while file.get("status") in ("pending", "running"):  # Azure reads it first
             await asyncio.sleep(_FIRST_PAUSE * self.factor)
             file = await self._call(f"/files/{file['id']}")
         batch.save()  # before it is submitted, so that a killed process finds it again
-        body = {"input_file_id": file["id"], "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_MARK: batch.token}}
+        asked = {"input_file_id": file["id"], "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_MARK: batch.token}}
         tries = itertools.count()
 
         async def attempt() -> dict[str, Any] | Trouble:
-            return (next(tries) and await self._found(batch)) or await self._once("/batches", body)
+            return (next(tries) and await self._found(batch)) or await self._once("/batches", asked)
 
         batch.id = (await self._tried(attempt, "batch"))[0]["id"]
         batch.save()
@@ -249,7 +237,7 @@ class BatchChat(EndpointChat):
             for row in rows:
                 if (row.get("metadata") or {}).get(_MARK) == batch.token:
                     return row
-            if not rows or not page.get("has_more") or rows[-1]["created_at"] < batch.submitted - _CLOCKS:
+            if not rows or not page.get("has_more"):
                 return None
             query = f"limit=100&after={rows[-1]['id']}"
 
@@ -270,14 +258,14 @@ class BatchChat(EndpointChat):
             pause = min(_LONGEST_PAUSE, 1.5 * pause)
         content = b""
         for name in filter(None, (now.get("output_file_id"), now.get("error_file_id"))):
-            content += (await self._call(f"/files/{name}/content", read=_content))["content"] + b"\n"
+            content += (await self._call(f"/files/{name}/content", read=lambda data: {"": data}))[""] + b"\n"
         self.open.remove(batch)
         if now["status"] == "failed":
             self._refused(batch, (now.get("errors") or {}).get("data") or [])
             return
         self._full = False
-        with reported(f"write to {self.folder}"):
-            write_whole(batch.path.with_suffix(".answers.jsonl"), content)
+        content = self._key.scrub(content.decode(errors="replace"), shortest=12).encode()
+        batch.write(".answers.jsonl", content)
         if now["status"] == "cancelled":
             self._stop(EndpointStopped(f"batch {batch.id} was cancelled; rerun the same command to submit the rest", self.name))
         batch.end(now["status"], dict(_outcomes(content)))
@@ -294,38 +282,21 @@ class BatchChat(EndpointChat):
             self._stop(EndpointStopped(f"{where} refused a batch of {amount(n, 'request')} ({why}); {todo}", self.name))
         batch.end("failed")
 
-    async def _call(
-        self,
-        path: str,
-        body: bytes | None = None,
-        *,
-        query: str = "",
-        read: Callable[[bytes], dict[str, Any] | Trouble] = read_object,
-    ) -> dict[str, Any]:
+    async def _call(self, path: str, body: bytes | None = None, query: str = "", read: _Read = read_object) -> dict[str, Any]:
         return (await self._tried(lambda: self._once(path, body, query, read), f"answer to {path}"))[0]
 
     async def _once(
-        self,
-        path: str,
-        body: Mapping[str, Any] | bytes | None,
-        query: str = "",
-        read: Callable[[bytes], dict[str, Any] | Trouble] = read_object,
+        self, path: str, body: Mapping[str, Any] | bytes | None, query: str = "", read: _Read = read_object
     ) -> dict[str, Any] | Trouble:
         outcome = await self._attempt(self._at(path, query), body, read, self._timeout, most=_LARGEST_ANSWERS)
+        if body is not None and not isinstance(outcome, Trouble) and "id" not in outcome:
+            return Trouble(MalformedReply, "a response without an id")
         if isinstance(outcome, Trouble) and outcome.status in (404, 405):
             todo = "it has no batch interface of OpenAI's form: omit --batch"
             if path.count("/") > 1:
                 todo = f"what it held is gone: remove the .json file in {self.folder} that names it, then rerun"
             raise UseError(f"{self.name} at {self.address} answered {outcome.text} to {path}; {todo}")
         return outcome
-
-
-def _content(data: bytes) -> dict[str, Any]:
-    return {"content": data}
-
-
-def _is_good(body: bytes) -> bool:
-    return isinstance(read_reply(body, ()), Reply)
 
 
 def _outcomes(content: bytes) -> Iterator[tuple[str, bytes | Trouble]]:

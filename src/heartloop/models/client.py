@@ -339,15 +339,12 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
 
     async def send(self, body: dict[str, Any], messages: Sequence[Message], connect: float | None = None) -> Reply | Trouble:
         """One attempt with a request as it is; `messages` are those of its body."""
-        self._check_key()
+        if self.lacks_key:
+            raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
         if self.name.startswith(MARKED):
             mark_prefix(body["messages"])
         read = partial(read_reply, messages=messages)
         return self._scrubbed(await self._attempt(self._url, body, read, self._timeout, connect))
-
-    def _check_key(self) -> None:
-        if self.lacks_key:
-            raise UseError(f"{self.name}: no API key; set {self._key_variable} in the environment or in .env")
 
     async def _understood(
         self, messages: Sequence[Message], schema: Schema, sampling: Sampling, habits: Habits, connect: float | None = None
