@@ -180,7 +180,7 @@ class Page:
     few_scenarios = 10
     """Fewer cannot show whether their scores are near normal, which an interval relies on, and the page says so."""
 
-    def __init__(self, measurement: Measurement, card: ScoreCard, number: int, *, most_shown: int = MOST_SHOWN) -> None:
+    def __init__(self, measurement: Measurement, card: ScoreCard, number: int, *, most_shown: int | None = None) -> None:
         self.card = card
         self.scripted_note = scripted_note([row.model for row in card.models])
         self.cautions = cautions(card)
@@ -201,10 +201,10 @@ class Page:
         self.dialogues: list[Digest] = latest(measurement.digests)
         self.linked: set[int] = set()
         """Places in `dialogues` of those to which other pages link."""
-        self._most_shown = most_shown
-        if len(self.dialogues) > most_shown:
+        self._most_shown = MOST_SHOWN if most_shown is None else most_shown
+        if len(self.dialogues) > self._most_shown:
             self.notes.append(
-                f"This page shows {most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best and "
+                f"This page shows {self._most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best and "
                 "the worst of every model, and an even sample of the scenarios, the same for every model. What "
                 f"{self.title} adds to the page is computed on these; every other number on all."
             )

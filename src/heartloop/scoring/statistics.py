@@ -178,8 +178,9 @@ def permutation_p(
     if len(whole_c) < 2:
         return 1.0
     patterns = np.inf if len(whole_c) <= EXACT_UP_TO else draws
+    batch = max(1, min(1_000, 1_000_000 // len(whole_c)))  # patterns in memory at once
     result = permutation_test(
-        (whole_c,), np.sum, permutation_type="samples", n_resamples=patterns, batch=1_000, vectorized=True, rng=seed
+        (whole_c,), np.sum, permutation_type="samples", n_resamples=patterns, batch=batch, vectorized=True, rng=seed
     )
     return float(result.pvalue)
 
