@@ -52,7 +52,7 @@ _MARKER = ".playing"
 _CONNECT = 5.0  # seconds
 _SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
 _FAILED_STARTS = 3  # workers in a row that end before they are ready; then the run ends
-_FORMS = "expected auto, HOST:PORT or ray://HOST:PORT of a running cluster, or --ray alone for this machine"
+_FORMS = "expected auto, or HOST:PORT of a running cluster of which this machine is a node, or --ray alone for this machine"
 
 
 class RayPool:
@@ -91,10 +91,8 @@ def _check_reachable(address: str) -> None:
     """Raises where nothing listens at an address, for which ray waits long."""
     if address == "auto":
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     try:
-        if not host or not colon:
-            raise ValueError("no HOST:PORT")
         socket.create_connection((host, int(port)), _CONNECT).close()
     except (OSError, ValueError, OverflowError) as error:
         raise UseError(f"--ray {address}: {error}; {_FORMS}") from error
