@@ -14,6 +14,7 @@ import heapq
 import importlib.util
 import io
 import itertools
+import logging
 import os
 import pickle
 import socket
@@ -62,10 +63,9 @@ class RayPool:
         if importlib.util.find_spec("ray") is None:
             raise UseError(f"--ray needs ray; install it with: {install_command('ray')}")
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # read when ray is imported
-        if address == HERE:
-            os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default, which prints a sentence where it is not set
         import ray
 
+        logging.getLogger("ray").setLevel(logging.ERROR)
         where: dict[str, Any] = {"address": address}
         if address == HERE:
             where |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
@@ -74,7 +74,7 @@ class RayPool:
         if ray.is_initialized():
             return
         try:
-            ray.init(**where, log_to_driver=False, configure_logging=False, logging_level="ERROR")
+            ray.init(**where, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UseError(f"--ray {address}: {' '.join(str(error).split())}; {_FORMS}") from error
 
