@@ -54,6 +54,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         self._command, self._done = command, threading.Event()
         self._cpu: dict[tuple[str, int], float] = {}
+        self._names: dict[int, str] = {}
         self.memory: Counter[str] = Counter()
 
     @property
@@ -79,13 +80,15 @@ class Sampler(threading.Thread):
                     self._add(process, fields[process])
 
     def _add(self, process: int, fields: Sequence[str]) -> None:
-        name = ""
-        with contextlib.suppress(OSError):
-            name = Path(f"/proc/{process}/cmdline").read_text()
+        with contextlib.suppress(OSError):  # a process that ended has no command line left, one that begins may get another
+            self._names[process] = Path(f"/proc/{process}/cmdline").read_text() or self._names.get(process, "")
+        name = self._names.get(process, "")
         if "answer_server" in name:
             return
         local = "heartloop.models.local" in name
         kind = "command" if process == self._command() else "workers" if name.startswith("ray::_Worker") or local else "ray"
+        for other in {"command", "workers", "ray"} - {kind}:
+            self._cpu.pop((other, process), None)
         self._cpu[kind, process] = (int(fields[11]) + int(fields[12])) / _TICKS
         self.memory[kind] = max(self.memory[kind], int(fields[21]) * _PAGE)
 

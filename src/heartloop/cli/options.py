@@ -86,8 +86,8 @@ class Calls(CallLimits):
         str | None,
         Option(
             metavar="[ADDRESS]",
-            help="Play on a Ray cluster (extra ray): auto, HOST:PORT or ray://HOST:PORT; without ADDRESS on the CPUs of this "
-            "machine.",
+            help="Play on a Ray cluster (extra ray), of which this machine is a node: auto, or HOST:PORT; without ADDRESS on "
+            "the CPUs of this machine.",
         ),
     ] = None
 
