@@ -2,7 +2,7 @@
 
 Replays the recorded dialogues of a capable model, and judges them again from the recording. Multiplies their mean calls and
 tokens to 20 models, 1,000 scenarios and 3 judges, at the prices of `examples/prices.toml`. No model is called. Tokens are
-estimated from the recorded texts. Writes `benchmarks/results/run_cost.json` and the tables in `docs/scaling.md`; takes half a minute.
+estimated from the recorded texts. Writes `benchmarks/results/run_cost.json` and the tables in `docs/scaling.md`; takes a minute.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ async def test_every_command_gives_the_same_before_and_after(played: Path, tmp_p
     assert not list(compacted.glob("*/transcripts.jsonl"))
     async with FaultyServer() as server:
         for words in COMMANDS:
-            done = [await over_http(server, *words, cwd=folder, code=0) for folder in (lines, compacted)]
+            before, after = [await over_http(server, *words, cwd=folder, code=0) for folder in (lines, compacted)]
             if words[0] in ("compare", "rescore", "merge", "scenarios"):  # others say how long they took
-                assert done[0].out == done[1].out
+                assert before.out == after.out
     expected = files(lines)
     assert files(compacted) == expected
     assert expected.keys() >= {

@@ -311,7 +311,8 @@ def test_every_parameter_that_takes_a_run_takes_a_url(monkeypatch: pytest.Monkey
         remote, "_Copy", lambda url, write: SimpleNamespace(path=Path("copy"), shown="", write=write, sync=Mock())
     )
     monkeypatch.setattr(remote, "_urls", {})
-    at_url, here = set(), set()
+    at_url: set[tuple[str, str]] = set()
+    here: set[tuple[str, str]] = set()
     for context in contexts(typer.main.get_command(app), "heartloop"):
         for parameter in context.command.params:
             several = parameter.multiple or parameter.nargs != 1

@@ -21,8 +21,10 @@ from tests.commands import KEY, Done, environment, killed, over_http, process
 from tests.faulty_server import FaultyServer
 
 TURNS = 3
-EVAL = ("eval", "sage", "--yes", "--no-report", "-m", "lab/policy", "--user", "lab/person", "-E", f"max_turns={TURNS}")
-EVAL = (*EVAL, "--max-connections", "4", "--limit", "30", "--out", "run")
+EVAL = (
+    "eval", "sage", "--yes", "--no-report", "-m", "lab/policy", "--user", "lab/person", "-E", f"max_turns={TURNS}",
+    "--max-connections", "4", "--limit", "30", "--out", "run",
+)  # fmt: skip
 CALLS = 3 * TURNS + 1
 """Most calls of a dialogue."""
 

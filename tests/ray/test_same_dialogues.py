@@ -155,10 +155,9 @@ def test_usage_statistics_are_off(tmp_path: Path) -> None:
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
     assert not usage_lib.usage_stats_enabled()
 
-    @ray.remote(num_cpus=1)
     def of_a_worker() -> tuple[str | None, bool]:
         from ray._common.usage import usage_lib
 
         return os.environ.get("RAY_USAGE_STATS_ENABLED"), usage_lib.usage_stats_enabled()
 
-    assert ray.get(of_a_worker.remote()) == ("0", False)
+    assert ray.get(ray.remote(of_a_worker).remote()) == ("0", False)

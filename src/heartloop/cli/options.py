@@ -39,8 +39,8 @@ Cache = Annotated[
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
 
 # Parameters that take a run or folder of runs, or its URL; those of `Out` write to it.
-RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local)
-OutArgument, OutOption = partial(Argument, parser=new), partial(Option, parser=new)
+RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local, metavar="<path or URL>")
+OutArgument, OutOption = partial(Argument, parser=new), partial(Option, parser=new, metavar="<path or URL>")
 
 # Options of commands that read a finished run.
 NewRun = Annotated[Path | None, OutOption(help="New run directory. Default: next to the run.")]

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 import heartloop
 from heartloop.core.chat import CONTENT_FILTER
-from heartloop.core.dialogue import COUNTS, Call, Failure, Sampling, StopReason, Transcript, Usage, failed_replies
+from heartloop.core.dialogue import Call, Failure, Sampling, StopReason, Tokens, Transcript, failed_replies
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 from heartloop.scoring.repeats import normalised
@@ -76,7 +76,7 @@ class Digest:
     roles: tuple[str, ...]
     """Roles with a usage."""
     tokens: array[int]
-    """By role of `roles` the numbers of `dialogue.COUNTS`, then 1 if they are estimated."""
+    """By role of `roles` its `Tokens`, one after another."""
     place: Place | None = None
 
     @property
@@ -88,13 +88,9 @@ class Digest:
         return self.score is not None
 
     @property
-    def usage(self) -> dict[str, Usage]:
-        width = len(COUNTS) + 1
-        numbers = (self.tokens[first : first + width] for first in range(0, len(self.tokens), width))
-        return {
-            role: Usage.of_counts(counts, estimated=bool(estimated))
-            for role, (*counts, estimated) in zip(self.roles, numbers, strict=True)
-        }
+    def usage(self) -> dict[str, Tokens]:
+        width = len(Tokens._fields)
+        return {role: Tokens(*self.tokens[width * n : width * (n + 1)]) for n, role in enumerate(self.roles)}
 
     def renamed(self, model: str) -> Digest:
         return replace(self, model=model, models=shared({"policy": self.model, **self.models}))

@@ -14,11 +14,13 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 from threading import Event, Thread
+from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
@@ -28,7 +30,7 @@ from heartloop.core.system import install_command, write_whole
 
 MOST_BYTES = 8 << 20
 """Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
-_EVERY, _RARELY = 5.0, 60.0  # seconds between uploads, and at most, if they are slow
+_EVERY, _AT_ONCE = 5.0, 50  # seconds between uploads, and files between renewals of the lock
 _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _copies: dict[str, _Copy] = {}
@@ -79,7 +81,7 @@ class _Copy:
                     self._thread.join()
                 self.sync()
                 if self.write:
-                    self._store.rm_file(f"{self._root}/.lock")
+                    self._store.rm_file(self._at(".lock"))
         except UseError as error:
             return f"{error}. What is missing there is in {self.path}; the next command with this URL uploads it"
         finally:
@@ -103,12 +105,9 @@ class _Copy:
         return owner, known
 
     def _keep_uploading(self) -> None:
-        pause = _EVERY
-        while not self._stop.wait(pause):
-            started = time.monotonic()
+        while not self._stop.wait(_EVERY):
             with contextlib.suppress(Exception):  # it is tried again, and closing reports it
                 self.sync()
-            pause = min(max(_EVERY, 4 * (time.monotonic() - started)), _RARELY)
 
     def _push(self, known: _Known, there: Mapping[str, str]) -> None:
         from heartloop.evaluation.parquet import INDEX
@@ -116,32 +115,34 @@ class _Copy:
         self._renew()
         indexes, here = self._here(INDEX), self._here()
         # an index after the files that it names, and before the removal of those that they replace
-        for name in sorted(here, key=indexes.__contains__):
-            if name in indexes and indexes != self._here(INDEX):
-                return  # the run is being compacted
-            if here[name] != known.get(name, [])[1:]:
-                self._put(known, name, there.get(name))
-        if indexes == self._here(INDEX):
-            for name in self._had & known.keys() - here.keys():
-                with contextlib.suppress(FileNotFoundError):
-                    self._store.rm_file(f"{self._root}/{name}")
-                del known[name]
-            self._had = set(here)
+        for names in (sorted(here.keys() - indexes.keys()), indexes):
+            self._put(known, [name for name in names if here[name] != known.get(name, [])[1:]], there)
+            if indexes != self._here(INDEX):
+                return  # the run is being compacted; the next upload finds it whole
+        for name in self._had & known.keys() - here.keys():
+            with contextlib.suppress(FileNotFoundError):
+                self._store.rm_file(self._at(name))
+            del known[name]
+        self._had = set(here)
 
-    def _put(self, known: _Known, name: str, version: str | None) -> None:
-        """Uploads a file. Of one that changed there too, the lines of both are kept, or if it is no JSON lines, that there."""
-        path, address = self.path / name, f"{self._root}/{name}"
-        if version not in (None, known.get(name, [""])[0]):
-            if path.suffix != ".jsonl":
-                known[name] = ["", *_state(path)]
-                return
-            theirs, own = (one.split(b"\n")[:-1] for one in (self._store.cat_file(address), path.read_bytes()))
-            further = set(own) - set(theirs)
-            write_whole(path, b"".join(line + b"\n" for line in [*theirs, *filter(further.__contains__, own)]))
-        self._renew()
-        state = _state(path)
-        self._store.put_file(str(path), address)
-        known[name] = [_version(self._store.info(address)), *state]
+    def _put(self, known: _Known, names: Sequence[str], there: Mapping[str, str]) -> None:
+        """Uploads files. Of one that changed there too, the lines of both are kept, or if it is no JSON lines, that there."""
+        states = {}
+        for name in names:
+            path = self.path / name
+            if name in there and there[name] != known.get(name, [""])[0]:
+                if path.suffix != ".jsonl":
+                    known[name] = ["", *_state(path)]
+                    continue
+                theirs, own = (one.split(b"\n")[:-1] for one in (self._store.cat_file(self._at(name)), path.read_bytes()))
+                further = set(own) - set(theirs)
+                write_whole(path, b"".join(line + b"\n" for line in [*theirs, *filter(further.__contains__, own)]))
+            states[name] = _state(path)
+        for some in (list(states)[start : start + _AT_ONCE] for start in range(0, len(states), _AT_ONCE)):
+            self._renew()
+            self._store.put([str(self.path / name) for name in some], [self._at(name) for name in some])
+        versions = self._there() if states else {}
+        known |= {name: [versions[name], *state] for name, state in states.items()}
 
     def _pull(self, known: _Known, there: Mapping[str, str]) -> None:
         here = self._here()
@@ -150,7 +151,7 @@ class _Copy:
         for path in new.values():
             path.parent.mkdir(parents=True, exist_ok=True)
         if new:
-            self._store.get([f"{self._root}/{name}" for name in new], [f"{path}.part" for path in new.values()])
+            self._store.get([self._at(name) for name in new], [f"{path}.part" for path in new.values()])
         for name, path in new.items():
             Path(f"{path}.part").replace(path)
             known[name] = [there[name], *_state(path)]
@@ -164,16 +165,19 @@ class _Copy:
         """Takes or renews the lock, an object with its owner and a time."""
         if not self.write or (self._renewed and time.monotonic() - self._renewed < _RENEWED):
             return
-        address, lock = f"{self._root}/.lock", {"time": 0.0}
+        address, lock = self._at(".lock"), dict[str, Any]()
         with contextlib.suppress(FileNotFoundError):
             lock = json.loads(self._store.cat_file(address))
-        if lock.get("owner") != self._owner and (self._renewed or time.time() - lock["time"] < _STALE):
+        if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
             raise UseError(
                 f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
                 f"({_STALE:.0f} seconds if it was killed), or choose another --out"
             )
         self._store.pipe_file(address, json.dumps({"owner": self._owner, "host": gethostname(), "time": time.time()}).encode())
         self._renewed = time.monotonic()
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
 
     def _there(self) -> dict[str, str]:
         """The version of each file in the store."""
@@ -216,10 +220,9 @@ def _version(info: Mapping[str, object]) -> str:
 
 
 def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
-    """The path of a run or folder; of a URL, that of a local copy that is up to date."""
-    if "://" not in (text := os.fspath(given)):
+    """The path of a run or folder; of a URL, that of a local copy, which is brought up to date."""
+    if "://" not in (url := os.fspath(given).rstrip("/")):
         return Path(given)
-    url = text.rstrip("/")
     if (copy := _copies.get(url)) is None or (write and not copy.write):
         copy = _copies[url] = _Copy(url, write=write)
         _urls[str(copy.path)] = copy.shown
@@ -228,9 +231,7 @@ def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
     return copy.path
 
 
-def new(given: str | os.PathLike[str]) -> Path:
-    """As `local`, of a run or folder to write."""
-    return local(given, write=True)
+new = partial(local, write=True)
 
 
 def is_copy(path: Path) -> bool:

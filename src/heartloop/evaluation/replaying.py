@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ class RunReplay:
         self._settings = settings if self._rejudged else played_settings(run).model_dump()
         self._run, self._set = run, scenarios
         self.spec = load_environment(self._settings["environment"])
-        self._scenarios: dict[str, Any] = {}
 
     def requests(self, number: int, played: Transcript) -> Replayed:
         """The requests of the dialogue with this number in the run, from 0, whose calls need their answers."""
@@ -36,10 +36,13 @@ class RunReplay:
     def _imported(self) -> ImportedScenarios:
         return ImportedScenarios(self._run)
 
+    @cached_property
+    def _scenarios(self) -> Mapping[str, Any]:
+        return {one.id: one for one in self.spec.scenarios.load(self._set or self._settings["scenario_set"])}
+
     def _scenario(self, number: int, played: Transcript) -> Any:
         if self._set is None and (self._run / RAW).is_file():
             return self._imported.of(number, played)
-        if played.scenario not in self._scenarios:
-            name = self._set or self._settings["scenario_set"]
-            self._scenarios[played.scenario] = find_scenario(played.scenario, name, environment=self.spec.name)[1]
+        if played.scenario not in self._scenarios:  # which raises, with names near to it
+            find_scenario(played.scenario, self._set or self._settings["scenario_set"], environment=self.spec.name)
         return self._scenarios[played.scenario]

@@ -11,13 +11,14 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from heartloop.core.chat import EMBEDDED, is_embedded
-from heartloop.core.dialogue import Transcript, Usage, total_usage
+from heartloop.core.dialogue import Tokens, Transcript, Usage
 from heartloop.core.errors import UseError
 from heartloop.core.text import amount
 from heartloop.environments.episode import BROKEN_FORMATS
@@ -177,7 +178,7 @@ class ScoreCard(_Frozen):
     models: tuple[ModelScore, ...]
 
 
-def cost_of_usage(usages: Iterable[tuple[str, Usage]], prices: object) -> float | None:
+def cost_of_usage(usages: Iterable[tuple[str, Usage | Tokens]], prices: object) -> float | None:
     """Cost at prices per million tokens; `None` if a paid model has none. A free model without a price costs 0."""
     total = 0.0
     for model, usage in usages:
@@ -384,10 +385,10 @@ def _model_score(
     for d in mine:
         counts.update(d.counts)
     used = [(d, role, usage) for d in mine for role, usage in d.usage.items()]
-    policy_tokens = [usage.completion_tokens for d, role, usage in used if d.scored and role == "policy"]
+    policy_tokens = [usage.completion_tokens for d, role, usage in used if role == "policy" and d.scored]
     several = len({d.scenario for d in scored}) > 1
     turns = [len(d.lengths) for d in scored]
-    lengths = [[d.lengths[turn] for d in scored if turn < len(d.lengths)] for turn in range(max(turns, default=0))]
+    lengths = [[n for n in one if n is not None] for one in zip_longest(*(d.lengths for d in scored))]
     bounds = bounds_of(settings, scale)
     return ModelScore(
         model=model,
@@ -475,8 +476,9 @@ def _groups(dialogues: Sequence[Digest], scale: Scale) -> tuple[GroupMean, ...]:
     return tuple(means)
 
 
-def _role_use(role: str, dialogues: Sequence[Digest], used: Sequence[tuple[Digest, str, Usage]]) -> RoleUse:
-    usage = total_usage(usage for _, its_role, usage in used if its_role == role)
+def _role_use(role: str, dialogues: Sequence[Digest], used: Sequence[tuple[Digest, str, Tokens]]) -> RoleUse:
+    *counts, estimated = map(sum, zip(*(usage for _, its_role, usage in used if its_role == role), strict=True))
+    usage = Usage.of_counts(counts, estimated=bool(estimated))
     return RoleUse(calls=sum(d.calls_by_role.get(role, 0) for d in dialogues), **usage.model_dump())
 
 

@@ -195,8 +195,13 @@ def _components(
     by_instrument: Mapping[str, Mapping[tuple[str, _Cell], Sequence[float]]], models: Sequence[str], kind: str
 ) -> tuple[tuple[Component, ...], tuple[int, int, int], int]:
     """Components of the difference, averaged over pairs of models; the size of the design; scenarios left out."""
-    cells = {name: {model: {c for m, c in known if m == model} for model in models} for name, known in by_instrument.items()}
-    common = {name: set.intersection(*mine.values()) for name, mine in cells.items()}
+    common: dict[str, set[_Cell]] = {}
+    for name, known in by_instrument.items():
+        cells: dict[str, set[_Cell]] = {model: set() for model in models}
+        for model, cell in known:
+            if model in cells:
+                cells[model].add(cell)
+        common[name] = set.intersection(*cells.values())
     if kind == "judge":  # the same dialogues under each judge
         both = set.intersection(*common.values())
         common = dict.fromkeys(common, both)
@@ -209,7 +214,12 @@ def _components(
         raise UseError(
             f"{amount(len(whole), 'scenario')} scored for every model and {kind or 'judge'} of the runs; expected 2, better 10"
         )
-    chosen = {name: {key: sorted(c for c in common[name] if c[:2] == key)[:repeats] for key in whole} for name in by_instrument}
+    chosen: dict[str, dict[tuple[str, str], list[_Cell]]] = {}
+    for name in by_instrument:
+        chosen[name] = {key: [] for key in whole}
+        for cell in sorted(common[name]):
+            if len(mine := chosen[name].get(cell[:2], [])) < repeats:
+                mine.append(cell)
     judged = {len(values) for known in by_instrument.values() for values in known.values()}
     reruns = min(judged) if kind == "judge" and len(judged) == 1 else 1
     pairs: list[tuple[str, str | None]] = list(combinations(models, 2)) or [(models[0], None)]

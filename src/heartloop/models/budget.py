@@ -16,7 +16,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from heartloop.core.chat import HUMAN, LOCAL_PREFIX, RECORDED_PREFIX, ChatModel, Reply, Schema, estimate_tokens, is_embedded
-from heartloop.core.dialogue import Message, Sampling, Usage, total_usage
+from heartloop.core.dialogue import Message, Sampling, Tokens, Usage, total_usage
 from heartloop.core.errors import BudgetSpent, InputError, ModelError, UseError
 from heartloop.models.client import base_url_of
 
@@ -36,7 +36,7 @@ class Price(NamedTuple):
     """Of prompt tokens that the provider wrote to its cache."""
     reasoning: float | None = None
 
-    def of(self, usage: Usage) -> float:
+    def of(self, usage: Usage | Tokens) -> float:
         read, written, reasoning = usage.cached_input_tokens, usage.cache_write_tokens, usage.reasoning_tokens
         fresh, visible = max(0, usage.prompt_tokens - read - written), max(0, usage.completion_tokens - reasoning)
         total = self.input * fresh + self.output * visible

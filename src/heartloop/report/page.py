@@ -129,7 +129,7 @@ def _card(
     groups = {mine[key].group for key in keys} - {""}
     if not others or not keys:
         return ModelCard(len(others), 0, None, [], [], 0, len(groups), None, None)
-    difference = {key: mine[key].points - statistics.fmean(other[key].points for other in others.values()) for key in keys}
+    difference = {key: mine[key].points - statistics.fmean([other[key].points for other in others.values()]) for key in keys}
 
     def interval(chosen: Sequence[Hashable], level: float) -> Interval:
         return mean_interval([difference[key] for key in chosen], clusters=[mine[key].scenario for key in chosen], level=level)
@@ -372,8 +372,11 @@ class Page:
     @property
     def lede(self) -> str:
         models = [row for row in self.card.models if row.standing != "failure case"]
-        met = {frozenset(d.scenario for d in self.dialogues if d.model == row.model) for row in models if row.played}
-        each = "each " if len(models) != 1 and len(met) <= 1 else ""
+        met: dict[str, set[str]] = {row.model: set() for row in self.card.models}
+        for dialogue in self.dialogues:
+            met[dialogue.model].add(dialogue.scenario)
+        sets = {frozenset(met[row.model]) for row in models if row.played}
+        each = "each " if len(models) != 1 and len(sets) <= 1 else ""
         scenarios = amount(len({d.scenario for d in self.dialogues}), "scenario")
         measures = self.panel.measures or self.scale.of
         return f"{amount(len(models), 'model')}, {each}evaluated on {'the same ' if each else ''}{scenarios}: {measures}."

@@ -38,7 +38,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import reported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.scores import options_of
-from heartloop.evaluation.store import read_log, saved_settings, stored_transcripts
+from heartloop.evaluation.store import read_log, saved_settings, stored_dialogues
 from heartloop.evaluation.tables import PolicyPrompts
 from heartloop.integrations.inspect.models import config_of
 from heartloop.integrations.inspect.samples import (
@@ -61,7 +61,7 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     `out`: a folder, or for a run of one model a file that ends in `.eval`; by default `inspect/` in the run.
     """
     settings = saved_settings(run)
-    latest = {dialogue.key: dialogue for dialogue in stored_transcripts(run)}
+    latest = {dialogue.key: place for place, dialogue in stored_dialogues(run)}
     played = [model for model, _, _ in latest]
     models = [model for model in dict.fromkeys([*map(str, settings.get("models", [])), *played]) if model in played]
     if not models:
@@ -73,7 +73,7 @@ def export_logs(run: Path, out: Path | None = None) -> list[Path]:
     written = []
     for model in models:
         target = out if single else out / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', model)}.eval"
-        log = log_of([dialogue for key, dialogue in latest.items() if key[0] == model], settings, started=_started(run))
+        log = log_of([place.read() for key, place in latest.items() if key[0] == model], settings, started=_started(run))
         with reported(f"write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             logs.write_eval_log(log, str(target))
