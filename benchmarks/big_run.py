@@ -3,8 +3,9 @@
 Scripted baselines play the shipped SAGE scenarios with the embedded user. Their dialogues, copied under other names, become a
 run of 20 models, 1,000 scenarios and 10 repeats in the JSON-lines files of four workers. Then each command runs in a process of
 its own, on JSON lines and after `heartloop compact`. Prints a Markdown table of wall time, processor time and the most memory
-that was resident. `--dialogues 20000` makes a smaller run. Copies are far apart in the files, so that they do not compress each
-other. The folder must not exist, and is left. Takes about half an hour and 5 GB of disk.
+that was resident, and by dialogue the processor time and the memory above that of an empty run. `--dialogues 20000` makes a
+smaller run. Copies are far apart in the files, so that they do not compress each other; but texts of templates are smaller than
+those of language models. The folder is left, and played dialogues in it are not played again. Takes about half an hour and 5 GB.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice, product
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import heartloop
 from benchmarks.machine import processor
@@ -40,8 +43,8 @@ _RESUME = (
 )
 
 
-def make_run(folder: Path, dialogues: int) -> float:
-    """Makes `run` in a folder, with copies of really played dialogues; returns the mean number of turns."""
+def make_run(folder: Path, run: Path, dialogues: int) -> float:
+    """Makes a run of copies of the dialogues played in a folder; returns the mean number of turns of these."""
     played = heartloop.evaluate(
         "sage", [f"heartloop/{name}" for name in BASELINES], user="embedded", limit=BASE, repeats=2,
         options={"max_turns": 8}, out=folder / "played",
@@ -56,7 +59,6 @@ def make_run(folder: Path, dialogues: int) -> float:
     settings = played_settings(played.path).model_copy(
         update={"models": tuple(MODELS), "scenarios": scenarios, "repeats": REPEATS, "limit": None}
     )
-    run = folder / "run"
     with RunDirectory(run, settings) as directory:
         files = [directory.worker_file(number).open("w", encoding="utf-8") for number in range(1, 1 + WORKERS)]
         every = product(range(REPEATS), enumerate(scenarios.items()), enumerate(MODELS))
@@ -74,14 +76,21 @@ def _name(scenario: str, fingerprint: str, model: str, repeat: int) -> str:
     return f'"scenario":"{scenario}","fingerprint":"{fingerprint}","model":"{model}","repeat":{repeat},'
 
 
-def measured(words: list[str]) -> tuple[str, str, str]:
-    """Seconds of wall and processor time and MiB of a command; exits if it fails."""
+class Took(NamedTuple):
+    wall: float
+    processor: float
+    memory: float
+    """MiB."""
+
+
+def measured(words: Sequence[str]) -> Took:
+    """What a command takes; exits if it fails."""
     started = time.monotonic()
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     _, status, used = os.wait4(process.pid, 0)
     if os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"failed: {' '.join(words)}")
-    return f"{time.monotonic() - started:.1f}", f"{used.ru_utime + used.ru_stime:.1f}", f"{used.ru_maxrss / 1024:.0f}"
+    return Took(time.monotonic() - started, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
 def main() -> None:
@@ -89,24 +98,31 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--dialogues", type=int, default=len(MODELS) * 1000 * REPEATS)
     arguments = parser.parse_args()
-    run = arguments.folder / "run"
+    number, small, run = arguments.dialogues, arguments.folder / "small", arguments.folder / "run"
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as other:  # a child's memory includes what its parent had
-        turns = other.submit(make_run, arguments.folder, arguments.dialogues).result()
-    commands = {
-        "resume: read what is finished": [sys.executable, "-c", _RESUME, str(run)],
-        "scores": [sys.executable, "-c", _SCORE, str(run)],
-        "compare two models": [*_CLI, "compare", str(run), "--model-a", MODELS[0], "--model-b", MODELS[1]],
-        "report": [*_CLI, "report", str(run), "--out", str(arguments.folder / "report")],
-    }
-    rows: list[tuple[str, ...]] = []
+        turns = [other.submit(make_run, arguments.folder, path, n).result() for path, n in ((small, 40), (run, number))][1]
+
+    def commands(path: Path) -> dict[str, list[str]]:
+        return {
+            "resume: read what is finished": [sys.executable, "-c", _RESUME, str(path)],
+            "scores": [sys.executable, "-c", _SCORE, str(path)],
+            "compare two models": [*_CLI, "compare", str(path), "--model-a", MODELS[0], "--model-b", MODELS[1]],
+            "report": [*_CLI, "report", str(path), "--out", str(arguments.folder / "report")],
+            "compact": [*_CLI, "compact", str(path)],
+        }
+
+    rows: list[list[str]] = []
     for form in ("JSON lines", "Parquet"):
-        if form == "Parquet":
-            rows.append(("compact", "JSON lines", *measured([*_CLI, "compact", str(run)])))
-        size = sum(path.stat().st_size for path in transcript_files(run)) / 1e6
-        print(f"{form}: {size:,.0f} MB", flush=True)
-        rows += [(name, form, *measured(words)) for name, words in commands.items()]
-    print(f"\n{arguments.dialogues:,} dialogues of {turns:.1f} turns; {processor()}, load {os.getloadavg()[2]:.1f}\n")
-    print(table(["", "read", "wall, s", "processor, s", "memory, MiB"], rows))
+        size = sum(path.stat().st_size for path in transcript_files(run))
+        print(f"{form}: {size / 1e6:,.0f} MB, {size / number:,.0f} bytes a dialogue", flush=True)
+        for name, words in commands(run).items():
+            base, took = measured(commands(small)[name]), measured(words)
+            each = ((took.processor - base.processor) / number * 1e6, (took.memory - base.memory) / number * 2**20)
+            rows.append(
+                [name, form, f"{took.wall:.1f}", f"{took.processor:.1f}", f"{took.memory:.0f}", *(f"{n:.0f}" for n in each)]
+            )
+    print(f"\n{number:,} dialogues of {turns:.1f} turns; {processor()}, load {os.getloadavg()[2]:.1f}\n")
+    print(table(["", "reads", "wall, s", "processor, s", "memory, MiB", "processor, µs each", "memory, bytes each"], rows[:-1]))
 
 
 if __name__ == "__main__":
