@@ -194,7 +194,8 @@ def main() -> None:
     parser.add_argument("--local", action="store_true", help="also local/smollm2 (extra local)")
     given = parser.parse_args()
     found = measure(quick=given.quick, local=given.local)
-    text = f"{', '.join(machine('ray').values())}.\n\n{table(found)}"
+    where = machine("ray")
+    text = f"{where['machine']}, {where['system']}, Python {where['python']}, Ray {where['ray']}.\n\n{table(found)}"
     print(text)
     if not given.quick:
         rewrite(PAGE, "scaling", text)
