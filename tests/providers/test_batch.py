@@ -138,7 +138,7 @@ async def test_a_failed_line_is_repeated_at_most_as_often_as_a_direct_call(place
 
 async def test_a_refused_line_leaves_its_dialogue_unscored_as_a_refused_call_does(place: Path) -> None:
     failures = []
-    for flag in ("--batch", "--report"):
+    for flag in ("--batch", "--no-report"):
         async with BatchServer("bad_request@feel:1") as server:
             await over_http(server, *JUDGE, flag, "--out", f"out{flag}", cwd=place, code=1)
         (failed,) = [row for row in judged(place / f"out{flag}") if row["score"] is None]
