@@ -3,8 +3,8 @@
 Plays the same dialogues by `heartloop eval` in one process, with `--ray` on this machine, and on a cluster of three nodes with
 one CPU each (`ray.cluster_utils`), of which one is removed without notice when a third of the dialogues are finished. SAGE with a
 baseline and the embedded user, which only compute, and with `benchmarks.answer_server`, which answers after half a second; with
-`--local`, also with the small language model, one thread a process. Prints the table in Markdown. Takes about ten minutes;
-`--quick` about three. Needs the extra ray.
+`--local`, also with the small language model, one thread a process. Writes the table in `docs/scaling.md` and takes about ten
+minutes; `--quick` only prints it, after about three. Needs the extra ray.
 
 The wall time is the command's own number: from the start of the first dialogue or of the workers to the end of the last dialogue,
 without loading and scores. CPU is user and system, from start to end of all processes of the command or the cluster; memory is
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -29,8 +28,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.machine import machine
+from benchmarks.page import DOCS, rewrite
 from heartloop.evaluation.store import stored_transcripts, transcript_files
 
+PAGE = DOCS / "scaling.md"
 ALONE, TWO, LOST = "one process", "two workers", "three nodes, one lost"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -54,6 +55,7 @@ class Sampler(threading.Thread):
         super().__init__(daemon=True)
         self._command, self._done = command, threading.Event()
         self._cpu: dict[tuple[str, int], float] = {}
+        self._names: dict[int, str] = {}
         self.memory: Counter[str] = Counter()
 
     @property
@@ -79,13 +81,15 @@ class Sampler(threading.Thread):
                     self._add(process, fields[process])
 
     def _add(self, process: int, fields: Sequence[str]) -> None:
-        name = ""
-        with contextlib.suppress(OSError):
-            name = Path(f"/proc/{process}/cmdline").read_text()
+        with contextlib.suppress(OSError):  # a process that ended has no command line left, one that begins may get another
+            self._names[process] = Path(f"/proc/{process}/cmdline").read_text() or self._names.get(process, "")
+        name = self._names.get(process, "")
         if "answer_server" in name:
             return
         local = "heartloop.models.local" in name
         kind = "command" if process == self._command() else "workers" if name.startswith("ray::_Worker") or local else "ray"
+        for other in {"command", "workers", "ray"} - {kind}:
+            self._cpu.pop((other, process), None)
         self._cpu[kind, process] = (int(fields[11]) + int(fields[12])) / _TICKS
         self.memory[kind] = max(self.memory[kind], int(fields[21]) * _PAGE)
 
@@ -193,7 +197,11 @@ def main() -> None:
     parser.add_argument("--local", action="store_true", help="also local/smollm2 (extra local)")
     given = parser.parse_args()
     found = measure(quick=given.quick, local=given.local)
-    print(f"{json.dumps(machine('ray'))}\n\n{table(found)}")
+    where = machine("ray")
+    text = f"{where['machine']}, {where['system']}, Python {where['python']}, Ray {where['ray']}.\n\n{table(found)}"
+    print(text)
+    if not given.quick:
+        rewrite(PAGE, "scaling", text)
 
 
 if __name__ == "__main__":

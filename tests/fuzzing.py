@@ -11,6 +11,7 @@ import asyncio
 import json
 import math
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
 from copy import deepcopy
@@ -34,8 +35,9 @@ from heartloop.environments.perm.users import PermLLMUser
 from heartloop.environments.sage.importers import read_logs, read_profiles
 from heartloop.environments.sage.scenario import load_scenarios, load_set
 from heartloop.environments.sage.users import _FeelAnswer
+from heartloop.evaluation.compacting import compact_run
 from heartloop.evaluation.settings import EvaluationSettings
-from heartloop.evaluation.store import RunDirectory, read_log, read_run, write_scores
+from heartloop.evaluation.store import RunDirectory, read_log, read_run, stored_sha256, write_scores
 from heartloop.models.formats import Habits, Trouble, read_refusal, read_reply, seconds_of
 from tests.one_turn_scenarios import SAMPLE as PERM_SAMPLE
 from tests.released_eibench import record
@@ -299,11 +301,15 @@ def _transcripts(data: bytes) -> str:
 
 def _run(given: tuple[bytes, bytes]) -> str:
     def read() -> str:
+        shutil.rmtree(Path(_FOLDER.name) / "run", ignore_errors=True)
         _file("run/settings.json", given[0])
         path = _file("run/transcripts.jsonl", given[1]).parent
         card = write_scores(read_run(path))
         assert _finite(card.model_dump())
         json.loads((path / "scores.json").read_text(encoding="utf-8"))
+        hashed = stored_sha256(path)
+        compact_run(path)
+        assert (write_scores(read_run(path)), stored_sha256(path)) == (card, hashed)
         return "value"
 
     return _or_ours(read, InputError, UseError)

@@ -21,6 +21,7 @@ from heartloop.core.dialogue import read_transcripts
 from heartloop.core.errors import EnvironmentBroken
 from heartloop.environments.registry import specs
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.evaluation.store import stored_transcripts
 from heartloop.training.recipe import recipe_names
 from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
@@ -177,7 +178,7 @@ async def test_a_lasting_fault_leaves_dialogues_unscored_with_their_cause(fault:
 async def test_a_key_that_is_not_valid_any_more_ends_the_run_as_a_limit_does(tmp_path: Path) -> None:
     async with FaultyServer("unauthorized") as server:
         done = await over_http(server, *LAB, cwd=tmp_path, code=1)
-    assert list(read_transcripts(tmp_path / "run" / "transcripts.jsonl")) == []
+    assert list(stored_transcripts(tmp_path / "run")) == []
     assert "LAB_API_KEY" in done.err
     assert KEY not in done.out + done.err
     assert files_with(KEY, tmp_path) == []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run_cost
+from benchmarks import run_cost, scaling
+from benchmarks.page import part
 from tests.commands import environment
 from tests.write_docs import ROOT
 
@@ -36,3 +37,7 @@ def test_the_pilots_of_playing_and_of_two_judges_estimate_the_whole_plan(tmp_pat
 @pytest.mark.slow
 def test_the_committed_counts_are_those_of_the_recorded_runs(tmp_path: Path) -> None:
     assert run_cost.measured(tmp_path) == json.loads(run_cost.RESULTS.read_text(encoding="utf-8"))
+
+
+def test_the_page_has_the_columns_that_are_measured() -> None:
+    assert scaling.table({}) in part(scaling.PAGE, "scaling")

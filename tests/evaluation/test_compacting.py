@@ -61,7 +61,7 @@ def play(path: Path, *talks: Transcript) -> None:
 def run(tmp_path: Path) -> Path:
     """A run of one process, then of workers, with a dialogue played again, a blank line, and a torn last line."""
     path = tmp_path / "run"
-    play(path, talk("s0"), talk("s1", score=None), talk("s1", seed=-(2**70)))
+    play(path, talk("s0"), talk("s1", score=None), talk("s1", seed=-(2**70), repeat=2**63))
     with RunDirectory(path, settings()) as later:
         for worker in (1, 2):
             later.worker_file(worker).write_text(write_line(talk(f"s{worker + 1}")), encoding="utf-8")
@@ -77,11 +77,11 @@ def content(path: Path) -> tuple[list[bytes], list[Transcript], str]:
 def test_reading_gives_the_same_lines_in_the_same_order(run: Path) -> None:
     before = content(run)
     assert len(before[0]) == 5
-    assert compact_run(run) == f"{run}: 5 dialogues compacted, {sum(map(len, before[0])) / 1e6:.1f} MB of JSON lines into 0.0 MB."
+    assert compact_run(run) == f"{run}: 5 dialogues compacted, 0.00 MB of JSON lines into 0.01 MB."
     assert content(run) == before
     assert sorted(path.name for path in run.iterdir()) == [".lock", "dialogues-1", "dialogues.json", "settings.json"]
     with RunDirectory(run, settings()) as again:
-        assert again.finished == {("m", f"s{number}", 0): True for number in range(4)}
+        assert again.finished == {(one.model, one.scenario, one.repeat): one.scored for one in before[1]}
 
 
 def test_a_place_reads_its_row_and_a_digest_needs_no_transcript(run: Path) -> None:
@@ -139,7 +139,7 @@ def test_other_tools_read_typed_columns(run: Path) -> None:
         ("s0", True, 47.25, 47.25), ("s1", False, None, None),
     ]  # fmt: skip
     assert (rows[0]["turns"], rows[0]["prompt_tokens"], rows[0]["completion_tokens"], rows[0]["seed"]) == (0, 7, 3, 0)
-    assert rows[2]["seed"] is None, "the number is too large for a column"
+    assert (rows[2]["repeat"], rows[2]["seed"]) == (None, None), "the numbers are too large for a column"
     assert [json.loads(row["transcript"])["scenario"] for row in rows] == ["s0", "s1", "s1", "s2", "s3"]
 
 

@@ -193,6 +193,7 @@ IN_A_FILE: dict[str, tuple[str, list[str]]] = {
     "pilot": ("true", ["--pilot"]),
     "yes": ("true", ["--yes"]),
     "retry_failed": ("true", ["--retry-failed"]),
+    "ray": ("auto", ["--ray", "auto"]),
 }
 
 

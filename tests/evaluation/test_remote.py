@@ -289,6 +289,11 @@ def test_a_url_that_cannot_be_read_gets_a_sentence(at: str, said: str, tmp_path:
     refused("report", at, cwd=tmp_path, said=[at, said], XDG_CACHE_HOME=str(tmp_path.parent / f"{tmp_path.name}-cache"))
 
 
+@pytest.mark.parametrize("words", [("demo",), ("train", "perm-baseline")])
+def test_a_demo_and_a_training_at_a_url_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    refused(*words, "--out", "memory://bucket/run", cwd=tmp_path, said="memory://bucket/run")
+
+
 def test_a_password_in_a_url_is_never_shown() -> None:
     copy = remote._Copy("memory://me:secret@host/run", write=True)
     try:
@@ -302,7 +307,7 @@ OF_THIS_MACHINE = {
     "student", "before", "after",
 }  # fmt: skip
 """Parameters that are files of this machine in every command."""
-WRITE_NO_RUN = {"demo", "train", "fit", "guard", "write", "enrich", "distil", "sample", "save", "new"}
+WRITE_NO_RUN = {"fit", "guard", "write", "enrich", "distil", "sample", "save", "new"}
 """Commands whose `out` is a file or folder of this machine."""
 
 

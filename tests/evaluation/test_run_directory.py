@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,18 @@ def test_a_folder_that_is_no_run_has_no_dialogues_to_read(tmp_path: Path) -> Non
         list(stored_transcripts(tmp_path))
     with RunDirectory(tmp_path, settings()):
         assert list(stored_transcripts(tmp_path)) == []
+
+
+def test_a_long_run_is_in_memory_as_its_keys_only(tmp_path: Path) -> None:
+    number = 3000
+    long = settings(scenarios={f"s{n}": "1" for n in range(number)})
+    with RunDirectory(tmp_path, long) as run:
+        for n in range(number):
+            run.append(transcript(f"s{n}").model_copy(update={"opening": "a long text " * 100}))
+    tracemalloc.start()
+    with RunDirectory(tmp_path, long) as run:
+        held, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(run.finished) == number
+    assert held < 250 * number, "114 bytes a dialogue with CPython 3.11"
+    assert peak < held + 1_000_000, "one dialogue at a time"

@@ -138,7 +138,7 @@ async def test_a_failed_line_is_repeated_at_most_as_often_as_a_direct_call(place
 
 async def test_a_refused_line_leaves_its_dialogue_unscored_as_a_refused_call_does(place: Path) -> None:
     failures = []
-    for flag in ("--batch", "--report"):
+    for flag in ("--batch", "--no-report"):
         async with BatchServer("bad_request@feel:1") as server:
             await over_http(server, *JUDGE, flag, "--out", f"out{flag}", cwd=place, code=1)
         (failed,) = [row for row in judged(place / f"out{flag}") if row["score"] is None]
@@ -148,6 +148,9 @@ async def test_a_refused_line_leaves_its_dialogue_unscored_as_a_refused_call_doe
     async with BatchServer() as server:
         await over_http(server, *JUDGE, "--batch", "--out", "out--batch", "--retry-failed", cwd=place, code=0)
         assert server.billed.total() == TURNS
+
+
+async def test_an_empty_account_and_a_wrong_key_stop_the_run(place: Path) -> None:
     async with BatchServer("no_quota@feel:1") as server:
         done = await over_http(server, *BATCH, "--out", "empty", cwd=place, code=1)
     assert "Stopped early" in done.err
@@ -177,6 +180,7 @@ async def test_a_batch_that_fails_validation_stops_the_run_with_the_message_of_t
     assert files_with(KEY, place) == []
 
 
+@pytest.mark.slow
 async def test_batches_are_made_smaller_until_the_provider_queues_them(place: Path) -> None:
     async with BatchServer(most_queued=1) as server:
         await over_http(server, *BATCH, cwd=place, code=0)

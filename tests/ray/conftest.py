@@ -1,5 +1,7 @@
 """One cluster on this machine for the commands that the tests of a file run in their own process."""
 
+import gc
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -14,3 +16,12 @@ def cluster() -> Iterator[None]:
 
     yield
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Ray leaves processes and sockets to the garbage collector."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

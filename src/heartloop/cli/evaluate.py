@@ -15,7 +15,9 @@ from heartloop.core.system import readable
 from heartloop.core.text import amount
 
 
-def demo(out: Annotated[Path, Option(help="Folder of the runs and the report.")] = Path("demo")) -> None:
+def demo(
+    out: Annotated[Path, Option(parser=given.on_this_machine, help="Folder of the runs and the report.")] = Path("demo"),
+) -> None:
     """Evaluate the baselines with the embedded user simulator and write a report. Needs no key and no network.
 
     With the extra local a small language model plays four further dialogues, within a minute.

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 from typer.core import TyperGroup
 
+from heartloop.core.errors import UseError
 from heartloop.evaluation.remote import local, new
 
 Environment = Annotated[str, Argument(help="Name of an environment (heartloop environments lists them).")]
@@ -37,6 +38,13 @@ Cache = Annotated[
     Path | None, Option(help="SQLite file of answers; a cached answer is not paid for again. Default: $HEARTLOOP_CACHE.")
 ]
 Report = Annotated[bool, Option("--report/--no-report", help="Write the HTML report into the run directory.")]
+
+
+def on_this_machine(given: str | Path) -> Path:
+    if "://" in str(given):
+        raise UseError(f"{given} is a URL; expected a folder of this machine")
+    return Path(given)
+
 
 # Parameters that take a run or folder of runs, or its URL; those of `Out` write to it.
 RunArgument, RunOption = partial(Argument, parser=local), partial(Option, parser=local, metavar="<path or URL>")
@@ -78,8 +86,8 @@ class Calls(CallLimits):
         str | None,
         Option(
             metavar="[ADDRESS]",
-            help="Play on a Ray cluster (extra ray): auto, HOST:PORT or ray://HOST:PORT; without ADDRESS on the CPUs of this "
-            "machine.",
+            help="Play on a Ray cluster (extra ray), of which this machine is a node: auto, or HOST:PORT; without ADDRESS on "
+            "the CPUs of this machine.",
         ),
     ] = None
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from heartloop.cli.options import CallLimits, GroupedCommands, RunArgument, RunOption
+from heartloop.cli.options import CallLimits, GroupedCommands, RunArgument, RunOption, on_this_machine
 from heartloop.core.errors import InputError, UseError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def train(
         list[str] | None, Option("--set", help="Override a setting, e.g. batch.steps=20; repeatable (docs/recipe-settings.md).")
     ] = None,
     seed: Annotated[int | None, Option(help="Random seed. Default: that of the recipe.")] = None,
-    out: Annotated[Path | None, Option(help="Run directory. Default: runs/RECIPE-HASH.")] = None,
+    out: Annotated[Path | None, Option(parser=on_this_machine, help="Run directory. Default: runs/RECIPE-HASH.")] = None,
     noise: Annotated[
         Path | None, Option(help="validity.json of suite `noise` for this user; the plan then states the reward's noise.")
     ] = None,

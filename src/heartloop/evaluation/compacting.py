@@ -77,7 +77,7 @@ def _compact(run: Path) -> str:
         (run / "transcripts").rmdir()
     if not dialogues:
         return f"{run} has no new dialogue to compact."
-    return f"{run}: {amount(dialogues, 'dialogue')} compacted, {size / 1e6:,.1f} MB of JSON lines into {taken / 1e6:,.1f} MB."
+    return f"{run}: {amount(dialogues, 'dialogue')} compacted, {size / 1e6:,.2f} MB of JSON lines into {taken / 1e6:,.2f} MB."
 
 
 def _remove_unnamed(run: Path) -> None:

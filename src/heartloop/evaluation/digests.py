@@ -203,8 +203,8 @@ _NAMES = [field.name for field in fields(Digest) if field.name != "place"]
 _SHARED_FIELDS = ("facts", "models", "prompts", "start", "counts", "calls_by_role")
 _INTERNED = ("environment", "scenario", "fingerprint", "model", "preset", "variant", "user")
 _ARRAYS = {"course": "d", "lengths": "L", "replies": "Q", "said": "Q", "tokens": "q"}
-DIGEST_VERSION = f"1 {heartloop.__version__}"
-"""Of packed digests; the number changes with what a field means, and a release may score otherwise."""
+DIGEST_VERSION = " ".join(["1", heartloop.__version__, *_NAMES])
+"""Of packed digests: the number changes with what a field means, and a release may score otherwise."""
 
 
 def packed(digest: Digest) -> bytes:

@@ -28,10 +28,11 @@ GROUP = 128
 _KEPT_GROUPS = 16
 _SAME = ("environment", "model", "scenario", "fingerprint", "preset", "variant", "user", "stop")
 _TYPES = {
-    **dict.fromkeys((*_SAME, "digest", "transcript"), "string"),
+    **dict.fromkeys(_SAME, "string"),
     **dict.fromkeys(("repeat", "seed", "turns", "prompt_tokens", "completion_tokens"), "int64"),
+    "scored": "bool_",
     **dict.fromkeys(("score", "points", "seconds"), "float64"),
-    "scored": "bool",
+    **dict.fromkeys(("digest", "transcript"), "string"),
 }
 
 
@@ -95,19 +96,18 @@ def parquet_digests(path: Path) -> Iterator[Digest]:
 
 def write_parts(folder: Path, lines: Iterable[tuple[Place, bytes]]) -> None:
     """Writes JSON lines as Parquet files of a folder, on the disk when this returns."""
-    parquet = _parquet(folder)
-    import pyarrow
-
-    schema = pyarrow.schema([(name, getattr(pyarrow, kind.replace("bool", "bool_"))()) for name, kind in _TYPES.items()])
+    pyarrow = _pyarrow(folder)
+    schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in _TYPES.items()])
     schema = schema.with_metadata({"digest": DIGEST_VERSION})
-    plain = [name for name in _TYPES if name not in ("digest", "transcript")]
+    short = [name for name in _TYPES if name not in ("digest", "transcript")]
+    how = {"compression": "zstd", "use_dictionary": short, "write_statistics": short}
     source = iter(lines)
     for number in count():
         part = islice(source, PART)
         if not (group := list(islice(part, GROUP))):
             return
         path = folder / f"part-{number:05}.parquet"
-        with parquet.ParquetWriter(path, schema, compression="zstd", use_dictionary=plain, write_statistics=plain) as writer:
+        with pyarrow.parquet.ParquetWriter(path, schema, **how) as writer:
             while group:
                 writer.write_table(pyarrow.Table.from_pylist([_row(*one) for one in group], schema))
                 group = list(islice(part, GROUP))
@@ -119,8 +119,8 @@ def _row(place: Place, line: bytes) -> dict[str, Any]:
     dialogue = parsed(line, place)
     digest, tokens = digest_of(dialogue), total_usage(dialogue.usage.values())
     return {
-        **{name: getattr(dialogue, name) for name in (*_SAME, "repeat", "scored", "score", "seconds")},
-        "seed": dialogue.seed if abs(dialogue.seed) < 1 << 63 else None,
+        **{name: getattr(dialogue, name) for name in (*_SAME, "scored", "score", "seconds")},
+        **{name: n if abs(n := getattr(dialogue, name)) < 1 << 63 else None for name in ("repeat", "seed")},
         "turns": len(dialogue.turns),
         "points": digest.points,
         "prompt_tokens": tokens.prompt_tokens,
@@ -136,19 +136,17 @@ def _column(file: Any, group: int, name: str) -> Any:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    parquet = _parquet(path)
-    from pyarrow.lib import ArrowException
-
+    pyarrow = _pyarrow(path)
     try:
-        with parquet.ParquetFile(path) as file:
+        with pyarrow.parquet.ParquetFile(path) as file:
             yield file
-    except (OSError, ArrowException) as error:
+    except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}; expected a file that heartloop compact wrote") from error
 
 
-def _parquet(path: Path) -> Any:
+def _pyarrow(path: Path) -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
         raise UseError(f"{path} needs pyarrow, which is not installed: {install_command('parquet')}") from error
-    return pyarrow.parquet
+    return pyarrow

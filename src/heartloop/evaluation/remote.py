@@ -90,7 +90,8 @@ class _Copy:
 
     def sync(self, *, pull: bool = False) -> None:
         """Uploads what changed here and, with `pull`, downloads what changed there."""
-        with contextlib.suppress(Timeout), self._lock.acquire(timeout=0):  # a process that is writing here uploads this too
+        # where the lock is taken, another process is writing here, which uploads this too
+        with self._reported(), contextlib.suppress(Timeout), self._lock.acquire(timeout=0):
             _, known = self._load()
             try:
                 with contextlib.suppress(*([Exception] if pull and not self.write else [])):  # one may only be allowed to read
@@ -253,8 +254,10 @@ def with_urls(text: object) -> str:
 
 
 def refresh() -> None:
+    """Brings the copies that are read up to date."""
     for copy in _copies.values():
-        copy.sync(pull=not copy.write)
+        with contextlib.suppress(UseError):  # it is tried again
+            copy.sync(pull=not copy.write)
 
 
 def close_all() -> list[str]:

@@ -14,6 +14,7 @@ import heapq
 import importlib.util
 import io
 import itertools
+import logging
 import os
 import pickle
 import socket
@@ -31,6 +32,7 @@ from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
 from heartloop.core.system import install_command, reported
+from heartloop.evaluation.remote import is_copy
 from heartloop.evaluation.runner import Play, RunPlan, paid_usage
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import RunDirectory
@@ -52,7 +54,7 @@ _MARKER = ".playing"
 _CONNECT = 5.0  # seconds
 _SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
 _FAILED_STARTS = 3  # workers in a row that end before they are ready; then the run ends
-_FORMS = "expected auto, HOST:PORT or ray://HOST:PORT of a running cluster, or --ray alone for this machine"
+_FORMS = "expected auto, or HOST:PORT of a running cluster of which this machine is a node, or --ray alone for this machine"
 
 
 class RayPool:
@@ -62,10 +64,9 @@ class RayPool:
         if importlib.util.find_spec("ray") is None:
             raise UseError(f"--ray needs ray; install it with: {install_command('ray')}")
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # read when ray is imported
-        if address == HERE:
-            os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default, which prints a sentence where it is not set
         import ray
 
+        logging.getLogger("ray").setLevel(logging.ERROR)
         where: dict[str, Any] = {"address": address}
         if address == HERE:
             where |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
@@ -74,7 +75,7 @@ class RayPool:
         if ray.is_initialized():
             return
         try:
-            ray.init(**where, log_to_driver=False, configure_logging=False, logging_level="ERROR")
+            ray.init(**where, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UseError(f"--ray {address}: {' '.join(str(error).split())}; {_FORMS}") from error
 
@@ -91,10 +92,8 @@ def _check_reachable(address: str) -> None:
     """Raises where nothing listens at an address, for which ray waits long."""
     if address == "auto":
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.rpartition(":")
     try:
-        if not host or not colon:
-            raise ValueError("no HOST:PORT")
         socket.create_connection((host, int(port)), _CONNECT).close()
     except (OSError, ValueError, OverflowError) as error:
         raise UseError(f"--ray {address}: {error}; {_FORMS}") from error
@@ -153,7 +152,8 @@ class _Driver:
         self._models = plan.models
         self._marker = directory.path.resolve() / _MARKER
         self._token = uuid4().hex
-        self._marker.write_text(self._token, encoding="ascii")
+        if not is_copy(directory.path):  # in a copy of a URL files stay short, which those of workers do not
+            self._marker.write_text(self._token, encoding="ascii")
         self._packed = ray.put(_packed(plan))
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
         workers = max(1, min(most, int(ray.cluster_resources().get("CPU", 1))))

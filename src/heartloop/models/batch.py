@@ -72,11 +72,12 @@ class _Batch:
             write_whole(self.path.with_suffix(suffix), content)
 
     def save(self) -> None:
-        self.write(".json", to_json({name: getattr(self, name) for name in ("token", "submitted", "id", "status")}))
+        self.write(".json", to_json({"token": self.token, "submitted": self.submitted, "id": self.id}))
 
-    def end(self, status: str, outcomes: Mapping[str, bytes | Trouble] | None = None) -> None:
-        self.status = status
-        self.save()
+    def end(self, outcomes: Mapping[str, bytes | Trouble] | None) -> None:
+        """Gives out the answers, or without any has all requests submitted again."""
+        if outcomes is None:
+            self.path.with_suffix(".json").unlink()
         for name, answer in self.answers.items():
             if not answer.done():
                 answer.set_result(None if outcomes is None else outcomes.get(name, _MISSING))
@@ -166,10 +167,10 @@ class BatchChat(EndpointChat):
                     if isinstance(outcome, bytes) and isinstance(read_reply(outcome, ()), Reply):
                         found[name] = asyncio.Future()
                         found[name].set_result(outcome)
-            elif state.is_file() and (known := from_json(state.read_bytes()))["status"] not in _ENDED:
+            elif state.is_file():
                 names = [from_json(line)["custom_id"] for line in path.read_bytes().splitlines()]
                 found = {name: asyncio.Future() for name in names}
-                self._start(self._follow(_Batch(path.with_suffix(""), found, **known)))
+                self._start(self._follow(_Batch(path.with_suffix(""), found, **from_json(state.read_bytes()))))
             else:  # never submitted, or refused as a whole
                 continue
             for name, answer in found.items():
@@ -245,7 +246,7 @@ class BatchChat(EndpointChat):
         """Waits for a batch, and keeps its answers before it gives them out."""
         if not batch.id:
             if (found := await self._found(batch)) is None:
-                batch.end("failed")
+                batch.end(None)
                 return
             batch.id = found["id"]
             batch.save()
@@ -260,7 +261,7 @@ class BatchChat(EndpointChat):
         for name in filter(None, (now.get("output_file_id"), now.get("error_file_id"))):
             content += (await self._call(f"/files/{name}/content", read=lambda data: {"": data}))[""] + b"\n"
         self.open.remove(batch)
-        if now["status"] == "failed":
+        if now["status"] == "failed":  # no answer to any request
             self._refused(batch, (now.get("errors") or {}).get("data") or [])
             return
         self._full = False
@@ -268,7 +269,7 @@ class BatchChat(EndpointChat):
         batch.write(".answers.jsonl", content)
         if now["status"] == "cancelled":
             self._stop(EndpointStopped(f"batch {batch.id} was cancelled; rerun the same command to submit the rest", self.name))
-        batch.end(now["status"], dict(_outcomes(content)))
+        batch.end(dict(_outcomes(content)))
 
     def _refused(self, batch: _Batch, errors: Sequence[Mapping[str, Any]]) -> None:
         n = len(batch.answers)
@@ -280,7 +281,7 @@ class BatchChat(EndpointChat):
             todo = "none of it was processed; correct that, then rerun the same command"
             where = f"{self.name} at {self.address}"
             self._stop(EndpointStopped(f"{where} refused a batch of {amount(n, 'request')} ({why}); {todo}", self.name))
-        batch.end("failed")
+        batch.end(None)
 
     async def _call(self, path: str, body: bytes | None = None, query: str = "", read: _Read = read_object) -> dict[str, Any]:
         return (await self._tried(lambda: self._once(path, body, query, read), f"answer to {path}"))[0]

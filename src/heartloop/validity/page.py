@@ -14,6 +14,7 @@ from heartloop.core.blocks import Column, Estimate
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.suites import RejudgingSuite, Result, RunSuite, Slope, SlopePanel
 from heartloop.evaluation.leaderboard import terminal_table, with_notes
+from heartloop.evaluation.remote import with_urls
 from heartloop.report.drawing import Frame
 from heartloop.report.site import Site, copy_assets, templates
 
@@ -68,7 +69,9 @@ def show_results(
         console.print(Text(part.suite.title, style="bold"), Text(result.verdict), sep="\n" if result.verdict else "")
         console.print(with_notes(summary.title, result_table(result), [*filter(None, [summary.help]), *result.notes]), "")
     lines = [*([f"Warning: {warning}"] if warning else []), *(f"Left out: {name}, {why}." for name, _, why in left_out)]
-    console.print("\n".join([*lines, "", f"Numbers: {path}", f"Page: {page}"]), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        "\n".join([*lines, "", with_urls(f"Numbers: {path}\nPage: {page}")]), markup=False, highlight=False, soft_wrap=True
+    )
 
 
 def drawn(panel: SlopePanel) -> dict[str, Any]:
