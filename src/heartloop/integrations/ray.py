@@ -150,10 +150,9 @@ class _Driver:
 
         self._plan, self._directory = plan, directory
         self._models = plan.models
-        self._marker = directory.path.resolve() / _MARKER
-        self._token = uuid4().hex
-        self._marker.write_text(self._token, encoding="ascii")
         self._packed = ray.put(_packed(plan))
+        self._marker, self._token = directory.path.resolve() / _MARKER, uuid4().hex
+        self._marker.write_text(self._token, encoding="ascii")
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
         workers = max(1, min(most, int(ray.cluster_resources().get("CPU", 1))))
         self._each = -(-most // workers)  # dialogues of a worker at once
