@@ -134,10 +134,11 @@ class _Outbox:
         asyncio.get_running_loop().call_later(within, self._some.set)
 
     async def all(self) -> list[tuple[Any, ...]]:
-        """All messages, as soon as there is one."""
-        while not self._messages:
+        """All messages, as soon as one is due."""
+        while not (self._some.is_set() and self._messages):
             self._some.clear()
             await self._some.wait()
+        self._some.clear()
         messages, self._messages = self._messages, []
         return messages
 
@@ -150,11 +151,10 @@ class _Driver:
 
         self._plan, self._directory = plan, directory
         self._models = plan.models
-        self._marker = directory.path.resolve() / _MARKER
-        self._token = uuid4().hex
+        self._packed = ray.put(_packed(plan))
+        self._marker, self._token = directory.path.resolve() / _MARKER, uuid4().hex
         if not is_copy(directory.path):  # in a copy of a URL files stay short, which those of workers do not
             self._marker.write_text(self._token, encoding="ascii")
-        self._packed = ray.put(_packed(plan))
         self._actor = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worker)
         workers = max(1, min(most, int(ray.cluster_resources().get("CPU", 1))))
         self._each = -(-most // workers)  # dialogues of a worker at once
@@ -357,13 +357,10 @@ class _Driver:
         gate, sent, _ = member.permits.pop(number)
         return await gate.refused(sent, *values), gate.reason
 
-    def on_done(self, member: _Member, number: int, allowance: Allowance | None) -> None:
+    def on_through(self, member: _Member, number: int, end: str, values: Mapping[str, Any]) -> None:
+        """A call that a gate let through has ended."""
         gate, sent, _ = member.permits.pop(number)
-        gate.done(sent, allowance)
-
-    def on_abandoned(self, member: _Member, number: int, slow: bool) -> None:
-        gate, sent, _ = member.permits.pop(number)
-        gate.abandoned(sent, slow=slow)
+        getattr(gate, end)(sent, **values)
 
     async def answer_lookup(self, member: _Member, number: int, key: Key) -> Reply | None:
         cache = self._models.cache
@@ -514,8 +511,10 @@ class _Worker:
                     file.write(line.encode())  # and closed, so that NFS shows it to others
             within = _LATER if len(self._tasks) > 1 else _SOON  # meanwhile it plays the others
             self._outbox.put("finished", number, line, self._file is not None, cached, self._new_habits(), within=within)
-        except Exception as error:
-            self.tell("failed", number, _sendable(error))
+        except HeartloopError as error:
+            self.tell("failed", number, error)
+        except Exception as error:  # which may be of a class that the driver cannot load
+            self.tell("failed", number, RuntimeError("".join(traceback.format_exception(error))))
 
     def _new_habits(self) -> _Habits:
         before, self._habits = self._habits, endpoint_habits(self._opened.values())
@@ -541,16 +540,6 @@ class _Worker:
             raise
         finally:
             del self._asked[number]
-
-
-def _sendable(error: Exception) -> Exception:
-    if not isinstance(error, HeartloopError):
-        error.add_note("".join(traceback.format_exception(error)))
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError("".join(traceback.format_exception(error)))
-    return error
 
 
 _call: ContextVar[int] = ContextVar("call", default=0)
@@ -609,14 +598,14 @@ class _Gate(Gate):
         return number if sent else None
 
     def done(self, sent: float, allowance: Allowance | None = None) -> None:
-        self._worker.tell("done", sent, allowance)
+        self._worker.tell("through", sent, "done", {"allowance": allowance})
 
     async def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
         again, self.reason = await self._worker.ask(self._worker.number(), "refused", sent, reason, wait, allowance)
         return bool(again)
 
     def abandoned(self, sent: float, *, slow: bool = True) -> None:
-        self._worker.tell("abandoned", sent, slow)
+        self._worker.tell("through", sent, "abandoned", {"slow": slow})
 
 
 class _Cache(AnswerCache):
