@@ -2,10 +2,11 @@
 
 Scripted baselines play the shipped SAGE scenarios with the embedded user. Their dialogues, copied under other names, become a
 run of 20 models, 1,000 scenarios and 10 repeats in the JSON-lines files of four workers. Then each command runs in a process of
-its own, on JSON lines and after `heartloop compact`. Prints a Markdown table of wall time, processor time and the most memory
-that was resident, and by dialogue the processor time and the memory above that of an empty run. `--dialogues 20000` makes a
-smaller run. Copies are far apart in the files, so that they do not compress each other; but texts of templates are smaller than
-those of language models. The folder is left, and played dialogues in it are not played again. Takes about half an hour and 5 GB.
+its own, on JSON lines and after `heartloop compact`. Writes into `docs/scaling.md` the wall time, processor time and the most
+memory that was resident, and by dialogue the processor time and the memory above that of an empty run. `--dialogues 20000`
+makes a smaller run and only prints. Copies are far apart in the files, so that they do not compress each other; but texts of
+templates are smaller than those of language models. The folder is left, and played dialogues in it are not played again. Takes
+about half an hour and 5 GB.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from typing import NamedTuple
 
 import heartloop
 from benchmarks.machine import processor
+from benchmarks.page import DOCS, rewrite
 from benchmarks.programme import table
 from heartloop.core.dialogue import Transcript, write_line
 from heartloop.evaluation.store import RunDirectory, played_settings, transcript_files
 from heartloop.models.baselines import BASELINES
 
+PAGE = DOCS / "scaling.md"
 MODELS = [f"lab/model-{number:02}" for number in range(20)]
 REPEATS = 10
 WORKERS = 4
+COLUMNS = ["", "reads", "wall, s", "processor, s", "memory, MiB", "processor, µs each", "memory, bytes each"]
 BASE = 100
 """Scenarios that are really played, twice by each baseline."""
 _CLI = [sys.executable, "-m", "heartloop.cli"]
@@ -112,17 +116,21 @@ def main() -> None:
         }
 
     rows: list[list[str]] = []
+    sizes = []
     for form in ("JSON lines", "Parquet"):
         size = sum(path.stat().st_size for path in transcript_files(run))
-        print(f"{form}: {size / 1e6:,.0f} MB, {size / number:,.0f} bytes a dialogue", flush=True)
+        sizes.append(f"{form}: {size / 1e6:,.0f} MB, {size / number:,.0f} bytes a dialogue")
         for name, words in commands(run).items():
             base, took = measured(commands(small)[name]), measured(words)
             each = ((took.processor - base.processor) / number * 1e6, (took.memory - base.memory) / number * 2**20)
             rows.append(
                 [name, form, f"{took.wall:.1f}", f"{took.processor:.1f}", f"{took.memory:.0f}", *(f"{n:.0f}" for n in each)]
             )
-    print(f"\n{number:,} dialogues of {turns:.1f} turns; {processor()}, load {os.getloadavg()[2]:.1f}\n")
-    print(table(["", "reads", "wall, s", "processor, s", "memory, MiB", "processor, µs each", "memory, bytes each"], rows[:-1]))
+    where = f"{number:,} dialogues of {turns:.1f} turns; {processor()}, load {os.getloadavg()[2]:.1f}"
+    text = f"{where}. {'. '.join(sizes)}.\n\n{table(COLUMNS, rows[:-1])}"
+    print(text)
+    if number == len(MODELS) * 1000 * REPEATS:
+        rewrite(PAGE, "big_run", text)
 
 
 if __name__ == "__main__":

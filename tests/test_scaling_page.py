@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run_cost, scaling
+from benchmarks import big_run, run_cost, scaling
 from benchmarks.page import part
+from benchmarks.programme import table
 from tests.commands import environment
 from tests.write_docs import ROOT
 
@@ -41,3 +42,4 @@ def test_the_committed_counts_are_those_of_the_recorded_runs(tmp_path: Path) -> 
 
 def test_the_page_has_the_columns_that_are_measured() -> None:
     assert scaling.table({}) in part(scaling.PAGE, "scaling")
+    assert table(big_run.COLUMNS, []) in part(big_run.PAGE, "big_run")
