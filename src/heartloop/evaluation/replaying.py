@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from heartloop.core.dialogue import Transcript
+from heartloop.core.errors import UseError
 from heartloop.environments.episode import OWN_PROMPT
-from heartloop.environments.registry import find_scenario, load_environment
+from heartloop.environments.registry import load_environment
 from heartloop.environments.requests import Replayed, stored_requests
 from heartloop.evaluation.runner import completed
 from heartloop.evaluation.store import RAW, ImportedScenarios, played_settings, saved_settings
@@ -43,6 +44,7 @@ class RunReplay:
     def _scenario(self, number: int, played: Transcript) -> Any:
         if self._set is None and (self._run / RAW).is_file():
             return self._imported.of(number, played)
-        if played.scenario not in self._scenarios:  # which raises, with names near to it
-            find_scenario(played.scenario, self._set or self._settings["scenario_set"], environment=self.spec.name)
+        if played.scenario not in self._scenarios:
+            name = self._set or self._settings["scenario_set"]
+            raise UseError(f"no scenario {played.scenario!r} in {name}; expected the set or file of the run")
         return self._scenarios[played.scenario]
