@@ -103,7 +103,7 @@ $(TRAIN_VENV)/.train: pyproject.toml constraints-train.txt  # without a GPU, put
 
 $(RAY_VENV)/.ray: pyproject.toml constraints-ray.txt
 	test -x $(RAY_BIN)/python || $(PYTHON) -m venv $(RAY_VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints-ray.txt $(RAY_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ray]' hypothesis pytest pytest-asyncio
+	PIP_CONSTRAINT=$(CURDIR)/constraints-ray.txt $(RAY_BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[ray,parquet,object-store]' s3fs 'moto[server]' hypothesis pytest pytest-asyncio
 	@touch $@
 
 clean:
