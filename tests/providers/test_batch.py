@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from heartloop.core.dialogue import read_transcripts
+from heartloop.core.dialogue import Message, read_transcripts
+from heartloop.models.batch import BatchChat
 from tests.commands import KEY, Done, environment, files_with, heartloop, over_http, refused
 from tests.providers.batches import BatchServer
 
@@ -56,6 +57,12 @@ def judged(run: Path) -> list[dict[str, Any]]:
         for call in row["calls"]:
             call.pop("seconds", None)
     return sorted(rows, key=lambda row: (row["model"], row["scenario"], row["repeat"]))
+
+
+def chat(base_url: str, folder: Path, **how: Any) -> BatchChat:
+    judge = BatchChat("lab/judge", model="judge", base_url=base_url, retries=0, **how)
+    judge.folder = folder
+    return judge
 
 
 async def directly(folder: Path) -> list[dict[str, Any]]:
@@ -316,3 +323,9 @@ async def test_ctrl_c_leaves_the_batch_running_and_says_so(place: Path) -> None:
         assert "rerun the same command" in done.err
         await over_http(server, *BATCH, cwd=place, code=0)
         assert server.billed.total() == 4 * TURNS
+
+
+async def test_a_file_of_more_than_a_mebibyte_is_uploaded_without_a_warning(tmp_path: Path) -> None:
+    async with BatchServer() as server, chat(server.base_url, tmp_path) as judge:  # warnings are errors
+        await asyncio.gather(*(judge.complete([Message(role="user", content=f"{n} " * 2**18)]) for n in range(4)))
+        assert len(server.files["file-1"]) > 2**20

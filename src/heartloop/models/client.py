@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import math
 import os
 import random
@@ -511,7 +512,7 @@ def _form(file: bytes) -> aiohttp.FormData:
     import aiohttp
 
     form = aiohttp.FormData({"purpose": "batch"})
-    form.add_field("file", file, filename="requests.jsonl", content_type="application/jsonl")
+    form.add_field("file", io.BytesIO(file), filename="requests.jsonl", content_type="application/jsonl")
     return form
 
 
