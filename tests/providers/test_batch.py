@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.dialogue import Message, read_transcripts
+from heartloop.core.errors import UseError
 from heartloop.models.batch import BatchChat
 from tests.commands import KEY, Done, environment, files_with, heartloop, over_http, refused
 from tests.providers.batches import BatchServer
@@ -329,3 +330,10 @@ async def test_a_file_of_more_than_a_mebibyte_is_uploaded_without_a_warning(tmp_
     async with BatchServer() as server, chat(server.base_url, tmp_path) as judge:  # warnings are errors
         await asyncio.gather(*(judge.complete([Message(role="user", content=f"{n} " * 2**18)]) for n in range(4)))
         assert len(server.files["file-1"]) > 2**20
+
+
+async def test_a_judge_without_a_key_submits_nothing(tmp_path: Path) -> None:
+    async with chat("http://judge.invalid/v1", tmp_path, needs_key=True) as judge:
+        with pytest.raises(UseError, match="no API key"):
+            await judge.complete([Message(role="user", content="Hello.")])
+    assert list(tmp_path.iterdir()) == []

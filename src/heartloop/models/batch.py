@@ -132,7 +132,7 @@ class BatchChat(EndpointChat):
         return await super().complete(messages, schema=schema, sampling=sampling)
 
     async def send(self, body: dict[str, Any], messages: Sequence[Message], connect: float | None = None) -> Reply | Trouble:
-        if connect is not None or self.direct():  # `connect`: the check of an endpoint
+        if connect is not None or self.direct() or self.lacks_key:  # `connect`: the check of an endpoint
             return await super().send(body, messages, connect)
         outcome = None
         while outcome is None:
