@@ -273,8 +273,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "headers": {}}  # those of a response cannot be pickled
 
-    def _at(self, path: str, query: str = "") -> str:
-        parts = self._parts
+    def _at(self, path: str) -> str:
+        parts, (path, _, query) = self._parts, path.partition("?")
         return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, query="&".join(filter(None, (parts.query, query)))))
 
     def __repr__(self) -> str:
