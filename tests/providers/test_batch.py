@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from heartloop.core.dialogue import Message, read_transcripts
-from heartloop.core.errors import UseError
+from heartloop.core.errors import EndpointStopped, UseError
 from heartloop.models.batch import BatchChat
+from heartloop.models.client import Connections
 from tests.commands import KEY, Done, environment, files_with, heartloop, over_http, refused
 from tests.providers.batches import BatchServer
 
@@ -61,7 +63,7 @@ def judged(run: Path) -> list[dict[str, Any]]:
 
 
 def chat(base_url: str, folder: Path, **how: Any) -> BatchChat:
-    judge = BatchChat("lab/judge", model="judge", base_url=base_url, retries=0, **how)
+    judge = BatchChat("lab/judge", model="judge", base_url=base_url, **{"retries": 0, **how})
     judge.folder = folder
     return judge
 
@@ -337,3 +339,18 @@ async def test_a_judge_without_a_key_submits_nothing(tmp_path: Path) -> None:
         with pytest.raises(UseError, match="no API key"):
             await judge.complete([Message(role="user", content="Hello.")])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["_upload", "_file", "_create", "_listing", "_look"])
+async def test_a_response_without_what_it_is_asked_for_stops_the_run(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def empty(self: BatchServer, request: web.Request) -> web.Response:
+        return web.json_response({"id": None, "status": None})
+
+    monkeypatch.setattr(BatchServer, step, empty)
+    how: dict[str, Any] = {"retries": int(step == "_listing"), "connections": Connections(factor=0.01)}
+    lose = "create:1" if step == "_listing" else ""
+    async with BatchServer(reads_first=step == "_file", lose=lose) as server, chat(server.base_url, tmp_path, **how) as judge:
+        with pytest.raises(EndpointStopped, match="without"):
+            await asyncio.wait_for(judge.complete([Message(role="user", content="Hello.")]), 5)

@@ -233,7 +233,7 @@ class BatchChat(EndpointChat):
         path = "/batches?limit=100"
         while True:
             page = await self._call(path)
-            rows: list[dict[str, Any]] = page.get("data") or []
+            rows: list[dict[str, Any]] = page["data"] or []
             for row in rows:
                 if (row.get("metadata") or {}).get(_MARK) == batch.token:
                     return row
@@ -251,8 +251,8 @@ class BatchChat(EndpointChat):
             batch.save()
         self.open.append(batch)
         pause = _FIRST_PAUSE
-        while (now := await self._call(f"/batches/{batch.id}")).get("status") not in _ENDED:
-            batch.status = str(now.get("status"))
+        while (now := await self._call(f"/batches/{batch.id}"))["status"] not in _ENDED:
+            batch.status = now["status"]
             batch.answered = int((now.get("request_counts") or {}).get("completed") or 0)
             await asyncio.sleep(pause * self.factor)
             pause = min(_LONGEST_PAUSE, 1.5 * pause)
@@ -289,8 +289,10 @@ class BatchChat(EndpointChat):
         self, path: str, body: Mapping[str, Any] | bytes | None, read: _Read = read_object
     ) -> dict[str, Any] | Trouble:
         outcome = await self._attempt(self._at(path), body, read, self._timeout, most=_LARGEST_ANSWERS)
-        if body is not None and not isinstance(outcome, Trouble) and "id" not in outcome:
-            return Trouble(MalformedReply, "a response without an id")
+        needed = "data" if "?" in path else "status" if path.startswith("/batches/") else "id"
+        if read is read_object and not isinstance(outcome, Trouble):
+            if not isinstance(outcome.get(needed), str) and not (needed == "data" and needed in outcome):  # null: an empty list
+                return Trouble(MalformedReply, f"an object without {needed}")
         if isinstance(outcome, Trouble) and outcome.status in (404, 405):
             todo = "it has no batch interface of OpenAI's form: omit --batch"
             if path.count("/") > 1:
