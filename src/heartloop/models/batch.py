@@ -290,9 +290,8 @@ class BatchChat(EndpointChat):
     ) -> dict[str, Any] | Trouble:
         outcome = await self._attempt(self._at(path), body, read, self._timeout, most=_LARGEST_ANSWERS)
         needed = "data" if "?" in path else "status" if path.startswith("/batches/") else "id"
-        if read is read_object and not isinstance(outcome, Trouble):
-            if not isinstance(outcome.get(needed), str) and not (needed == "data" and needed in outcome):  # null: an empty list
-                return Trouble(MalformedReply, f"an object without {needed}")
+        if read is read_object and isinstance(outcome, dict) and not (outcome.get(needed) or "data" in outcome):  # an empty list
+            return Trouble(MalformedReply, f"an object without {needed}")
         if isinstance(outcome, Trouble) and outcome.status in (404, 405):
             todo = "it has no batch interface of OpenAI's form: omit --batch"
             if path.count("/") > 1:
