@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,6 +212,24 @@ async def test_a_cancelled_batch_stops_the_run_and_a_rerun_submits_the_rest(plac
         assert server.billed.total() == 4 * TURNS
 
 
+def spent(done: Done) -> int:
+    return int(re.findall(r"([\d,]+) tokens", done.out)[0].replace(",", ""))
+
+
+def used(run: Path) -> int:
+    """The tokens of finished dialogues."""
+    return sum(row["usage"]["judge"][kind] for row in judged(run) for kind in ("prompt_tokens", "completion_tokens"))
+
+
+async def test_what_unfinished_dialogues_took_from_batches_is_counted_once(place: Path) -> None:
+    async with BatchServer() as server:
+        whole = spent(await over_http(server, *BATCH, "--out", "whole", cwd=place, code=0))
+    check = whole - used(place / "whole")  # of the endpoint, once in each process
+    async with BatchServer(cancel={2: 0.5}) as server:
+        await over_http(server, *BATCH, cwd=place, code=1)
+        assert spent(await over_http(server, *BATCH, cwd=place, code=0)) == whole + check
+
+
 async def test_a_submission_whose_answer_was_lost_is_found_by_its_metadata(place: Path) -> None:
     async with BatchServer(lose="create:1", pages=1) as server:
         await over_http(server, *BATCH, cwd=place, code=0)
@@ -319,13 +338,17 @@ async def test_a_batch_that_never_reached_the_provider_is_submitted_again(place:
 
 @pytest.mark.slow
 async def test_ctrl_c_leaves_the_batch_running_and_says_so(place: Path) -> None:
-    async with BatchServer(hold="look:2") as server:
+    async with BatchServer(hold="look:6") as server:
         done = await stopped(server, BATCH, place, signal.SIGINT)
         assert done.code == 130
         assert "1 batch" in done.err
         assert "rerun the same command" in done.err
-        await over_http(server, *BATCH, cwd=place, code=0)
+        spending = spent(await over_http(server, *BATCH, cwd=place, code=0))
         assert server.billed.total() == 4 * TURNS
+        assert spending == spent(await over_http(server, *BATCH, cwd=place, code=0))
+    async with BatchServer() as server:
+        whole = spent(await over_http(server, *BATCH, "--out", "whole", cwd=place, code=0))
+    assert spending - whole == whole - used(place / "whole")  # one check of the endpoint more
 
 
 async def test_a_file_of_more_than_a_mebibyte_is_uploaded_without_a_warning(tmp_path: Path) -> None:
@@ -338,7 +361,6 @@ async def test_a_judge_without_a_key_submits_nothing(tmp_path: Path) -> None:
     async with chat("http://judge.invalid/v1", tmp_path, needs_key=True) as judge:
         with pytest.raises(UseError, match="no API key"):
             await judge.complete([Message(role="user", content="Hello.")])
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("step", ["_upload", "_file", "_create", "_listing", "_look"])
