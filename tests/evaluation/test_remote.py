@@ -189,18 +189,15 @@ def test_files_that_a_cleaner_took_from_the_cache_are_fetched_again_and_not_remo
 
 
 def test_a_second_driver_is_refused_until_the_lock_is_old(machine: Callable[..., Done], url: str) -> None:
-    def lock(age: float) -> None:
-        put(f"{url}/.lock", json.dumps({"owner": "other", "host": "node7", "time": time.time() - age}).encode())
-
-    lock(60)
+    lock(url, age=60)
     message = machine("a", *EVAL, "--out", url, code=2).err
     assert url in message
     assert "node7" in message
     assert objects(url).keys() == {".lock"}
-    lock(121)
+    lock(url, age=121)
     machine("a", *EVAL, "--out", url)
     assert ".lock" not in objects(url)
-    lock(60)
+    lock(url, age=60)
     assert "1 run" in machine("b", "report", url).out, "reading needs no lock"
 
 
@@ -234,6 +231,44 @@ def test_dialogues_are_uploaded_while_the_run_goes_on(url: str, monkeypatch: pyt
     run = package.evaluate("sage", [policy], user="embedded", limit=6, max_connections=1, out=url, progress=False)
     assert uploaded.is_set()
     assert len(run.transcripts) == len(keys(url)) == 6
+
+
+def lock(url: str, *, age: float = 0.0) -> None:
+    put(f"{url}/.lock", json.dumps({"owner": "other", "host": "node7", "time": time.time() - age}).encode())
+
+
+def test_a_long_download_keeps_the_lock(machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine("a", *EVAL, "--out", url)
+    monkeypatch.setattr(remote, "_EVERY", 0.02)
+    monkeypatch.setattr(remote, "_RENEWED", 0.02)
+    download, times = MemoryFileSystem.get_file, set()
+
+    def slow(self: MemoryFileSystem, *given: Any, **more: Any) -> Any:
+        end = time.monotonic() + 1
+        while len(times) < 3 and time.monotonic() < end:
+            times.add(json.loads(objects(url)[".lock"])["time"])
+        return download(self, *given, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "get_file", slow)
+    remote.new(url)
+    assert len(times) >= 3
+
+
+def test_a_run_whose_lock_another_command_took_stops_and_leaves_the_lock(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_EVERY", 0.02)
+    monkeypatch.setattr(remote, "_RENEWED", 0.02)
+    played = []
+
+    def policy(messages: list[dict[str, str]]) -> str:
+        played.append(messages)
+        lock(url)
+        time.sleep(0.01)
+        return "I see. What happened then?"
+
+    with pytest.raises(UseError, match="node7"), pytest.warns(RuntimeWarning, match="node7"):
+        package.evaluate("sage", [policy], user="embedded", limit=6, max_connections=1, out=url, progress=False)
+    assert 0 < len(played) < 50, "six dialogues have more turns"
+    assert json.loads(objects(url)[".lock"])["owner"] == "other"
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

@@ -14,12 +14,12 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
@@ -30,7 +30,7 @@ from heartloop.core.system import install_command, write_whole
 
 MOST_BYTES = 8 << 20
 """Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
-_EVERY, _AT_ONCE = 5.0, 50  # seconds between uploads, and files between renewals of the lock
+_EVERY = 5.0  # seconds between uploads
 _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _copies: dict[str, _Copy] = {}
@@ -43,8 +43,9 @@ class _Copy:
     def __init__(self, url: str, *, write: bool) -> None:
         self.shown, self.write = _SECRET.sub("", url), write
         self._had: set[str] = set()  # files that were here; one that goes while the command runs goes from the store
-        self._renewed = 0.0
-        self._stop, self._thread = Event(), Thread(target=self._keep_uploading, daemon=True)
+        self.lost: UseError | None = None  # says which other command took the lock in the store
+        self._renewed, self._renewing, self._stop = 0.0, Lock(), Event()
+        self._threads = [Thread(target=self._repeat, args=(call,), daemon=True) for call in (self._renew, self.sync)]
         with self._reported(), contextlib.ExitStack() as failing:
             from fsspec.core import url_to_fs
 
@@ -65,20 +66,24 @@ class _Copy:
             self._record, self.path = folder / ".known.json", folder / self.shown.rpartition("/")[2]
             self.path.mkdir(exist_ok=True)
             self._owner, _ = self._load()
+            failing.callback(self._stop.set)
+            if write:
+                self._renew()
+                self._threads[0].start()  # also renews it during long transfers
             self.sync(pull=True)
             if not write and not any(self.path.iterdir()):
                 raise InputError(f"{self.shown} has no files; expected a run directory, or a folder of them")
             if write:
                 failing.pop_all()
-                self._thread.start()
+                self._threads[1].start()
 
     def close(self) -> str | None:
         """Uploads the rest and releases the lock; returns a sentence if that failed."""
         self._stop.set()
         try:
             with self._reported():
-                if self.write:
-                    self._thread.join()
+                for thread in self._threads if self.write else ():
+                    thread.join()
                 self.sync()
                 if self.write:
                     self._store.rm_file(self._at(".lock"))
@@ -105,10 +110,10 @@ class _Copy:
         owner, known = json.loads(self._record.read_bytes()) if self._record.exists() else (uuid4().hex, {})
         return owner, known
 
-    def _keep_uploading(self) -> None:
+    def _repeat(self, call: Callable[[], None]) -> None:
         while not self._stop.wait(_EVERY):
             with contextlib.suppress(Exception):  # it is tried again, and closing reports it
-                self.sync()
+                call()
 
     def _push(self, known: _Known, there: Mapping[str, str]) -> None:
         from heartloop.evaluation.parquet import INDEX
@@ -139,11 +144,10 @@ class _Copy:
                 further = set(own) - set(theirs)
                 write_whole(path, b"".join(line + b"\n" for line in [*theirs, *filter(further.__contains__, own)]))
             states[name] = _state(path)
-        for some in (list(states)[start : start + _AT_ONCE] for start in range(0, len(states), _AT_ONCE)):
-            self._renew()
-            self._store.put([str(self.path / name) for name in some], [self._at(name) for name in some])
-        versions = self._there() if states else {}
-        known |= {name: [versions[name], *state] for name, state in states.items()}
+        if states:
+            self._store.put([str(self.path / name) for name in states], [self._at(name) for name in states])
+            versions = self._there()
+            known |= {name: [versions[name], *state] for name, state in states.items()}
 
     def _pull(self, known: _Known, there: Mapping[str, str]) -> None:
         here = self._here()
@@ -164,18 +168,22 @@ class _Copy:
 
     def _renew(self) -> None:
         """Takes or renews the lock, an object with its owner and a time."""
-        if not self.write or (self._renewed and time.monotonic() - self._renewed < _RENEWED):
-            return
-        address, lock = self._at(".lock"), dict[str, Any]()
-        with contextlib.suppress(FileNotFoundError):
-            lock = json.loads(self._store.cat_file(address))
-        if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
-            raise UseError(
-                f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
-                f"({_STALE:.0f} seconds if it was killed), or choose another --out"
-            )
-        self._store.pipe_file(address, json.dumps({"owner": self._owner, "host": gethostname(), "time": time.time()}).encode())
-        self._renewed = time.monotonic()
+        with self._renewing:
+            if not self.write or abs(time.time() - self._renewed) < _RENEWED:
+                return
+            address, lock = self._at(".lock"), dict[str, Any]()
+            with contextlib.suppress(FileNotFoundError):
+                lock = json.loads(self._store.cat_file(address))
+            if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
+                error = UseError(
+                    f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
+                    f"({_STALE:.0f} seconds if it was killed), or choose another --out"
+                )
+                self.lost = error if self._renewed else None
+                raise error
+            now = time.time()
+            self._store.pipe_file(address, json.dumps({"owner": self._owner, "host": gethostname(), "time": now}).encode())
+            self._renewed = now
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -237,6 +245,13 @@ new = partial(local, write=True)
 
 def is_copy(path: Path) -> bool:
     return any(path.is_relative_to(copy.path) for copy in _copies.values())
+
+
+def check_lock(path: Path) -> None:
+    """Raises an error if another command took the lock of the run at a URL, of which this is the copy."""
+    for copy in _copies.values():
+        if copy.lost is not None and path.is_relative_to(copy.path):
+            raise copy.lost
 
 
 def sibling(path: Path, name: str) -> Path:

@@ -38,7 +38,7 @@ from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
 from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
-from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
+from heartloop.evaluation.remote import MOST_BYTES, check_lock, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -200,6 +200,7 @@ class RunDirectory:
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
                 self._file.flush()
+            check_lock(self.path)
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:
