@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import heartloop as package
 from heartloop.cli.main import app
-from heartloop.core.errors import UseError
-from heartloop.evaluation import remote, store
+from heartloop.core.errors import InputError, UseError
+from heartloop.evaluation import remote, rescoring, store
 from tests.commands import Done, heartloop, refused
 from tests.write_docs import contexts
 
@@ -186,6 +187,57 @@ def test_files_that_a_cleaner_took_from_the_cache_are_fetched_again_and_not_remo
     (copy_of(tmp_path / "a") / "transcripts.jsonl").unlink()
     machine("a", "report", url)
     assert objects(url)["transcripts.jsonl"] == before["transcripts.jsonl"]
+
+
+@pytest.mark.parametrize("gone", ["", "transcripts.jsonl", "settings.json"])
+def test_a_copy_that_is_removed_while_a_command_writes_leaves_the_store_as_it_is_and_is_reported(
+    gone: str, machine: Callable[..., Done], url: str, tmp_path: Path
+) -> None:
+    at = f"file://{tmp_path}/store/one"
+    machine("a", *EVAL, "--out", at)
+    copy, before = remote.new(at), objects(at).keys() - {".lock"}
+    if gone:
+        (copy / gone).unlink()
+    else:
+        shutil.rmtree(copy)
+    with pytest.raises(InputError):
+        remote._copies[at].sync()
+    (said,) = remote.close_all()
+    assert str(copy) in said
+    assert objects(at).keys() - {".lock"} == before
+    assert len(keys(at)) == 3
+
+
+def test_old_pages_and_parts_without_an_index_are_removed_from_the_store(url: str) -> None:
+    run = remote.new(url)
+    for name in ("settings.json", "report/comparison.html", "dialogues-1/part-00000.parquet"):
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("{}")
+    remote._copies[url].sync()
+    for name in ("report/comparison.html", "dialogues-1/part-00000.parquet"):
+        (run / name).unlink()
+    assert remote.close_all() == []
+    assert objects(url).keys() == {"settings.json"}
+    assert not fsspec.open(url).fs.exists(f"{url}/report/comparison.html")
+
+
+def test_a_run_that_cannot_be_rescored_leaves_nothing_in_the_store(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine("a", *EVAL, "--out", url)
+    monkeypatch.setattr(rescoring, "ALLOWED_UNSCORED", -1)
+    unlink = Path.unlink
+
+    def after_an_upload(self: Path, *given: Any, **more: Any) -> None:
+        for copy in remote._copies.values() if self.name.startswith("transcripts.jsonl") else ():
+            copy.sync()
+        unlink(self, *given, **more)
+
+    monkeypatch.setattr(Path, "unlink", after_an_upload)
+    done = machine("a", "rescore", url, "--out", f"{url}-again", "-E", "failure_below=5", code=2)
+    assert "cannot be rescored" in done.err
+    assert "gone" not in done.err
+    assert objects(f"{url}-again") == {}
 
 
 def test_a_second_driver_is_refused_until_the_lock_is_old(machine: Callable[..., Done], url: str) -> None:

@@ -33,6 +33,7 @@ MOST_BYTES = 8 << 20
 _EVERY = 5.0  # seconds between uploads
 _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
+_KEPT = re.compile(r"(^|/)(settings\.json|log\.jsonl|batches/.*\.jsonl|transcripts(/.*)?\.jsonl|dialogues-\d+/.*)$")
 _copies: dict[str, _Copy] = {}
 _urls: dict[str, str] = {}  # by local path, also of closed copies
 
@@ -87,6 +88,8 @@ class _Copy:
                 self.sync()
                 if self.write:
                     self._store.rm_file(self._at(".lock"))
+        except InputError as error:
+            return str(error)
         except UseError as error:
             return f"{error}. What is missing there is in {self.path}; the next command with this URL uploads it"
         finally:
@@ -125,7 +128,12 @@ class _Copy:
             self._put(known, [name for name in names if here[name] != known.get(name, [])[1:]], there)
             if indexes != self._here(INDEX):
                 return  # the run is being compacted; the next upload finds it whole
-        for name in self._had & known.keys() - here.keys():
+        index = (self.path / INDEX).read_text(encoding="utf-8") if INDEX in here else ""
+        gone = sorted(self._had & known.keys() - here.keys())
+        for name in gone:  # this command removes JSON lines that the index names, parts that it does not name, and old pages
+            if not here or name == INDEX or (_KEPT.search(name) and (f'"{name}"' in index) == name.startswith("dialogues-")):
+                raise InputError(f"{self.path / name} is gone; {self.shown} keeps it, but not what was written to it since")
+        for name in gone:
             with contextlib.suppress(FileNotFoundError):
                 self._store.rm_file(self._at(name))
             del known[name]
