@@ -59,7 +59,7 @@ def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # how clusters end a job
+        signal.signal(signal.SIGTERM, _interrupt)  # how clusters end a job
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how typer reports Ctrl-C
@@ -79,6 +79,12 @@ def main() -> None:
         typer.echo(f"heartloop: {sentence}", err=True)
         code = code or 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(*_: object) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
 
 
 @app.callback(invoke_without_command=True)
