@@ -21,7 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import heartloop as package
 from heartloop.cli.main import app
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.evaluation import remote, rescoring, store
 from tests.commands import Done, heartloop, refused
 from tests.write_docs import contexts
@@ -356,6 +356,44 @@ def test_a_store_that_fails_in_mid_run_costs_nothing_and_the_next_command_upload
     assert len(keys(url)) == 3
 
 
+def test_an_unexpected_error_uploads_what_was_played(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise RuntimeError("a fault of heartloop")
+
+    monkeypatch.setattr("heartloop.cli.running.leaderboard", fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        machine("a", *EVAL, "--out", url)
+    assert "transcripts.jsonl" in objects(url)
+    assert ".lock" not in objects(url)
+
+
+def test_ctrl_c_during_the_last_upload_ends_the_command_with_a_sentence(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(copy: remote._Copy) -> None:
+        copy._stop.set()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(remote._Copy, "close", interrupted)
+        assert "interrupted" in machine("a", *EVAL, "--out", url, code=130).err
+
+
+def test_evaluate_closes_its_own_url_only_and_names_it_in_errors(url: str) -> None:
+    other = remote.new(f"{url}-other")
+    package.evaluate("sage", ["heartloop/reflector"], user="embedded", limit=1, out=url, progress=False)
+    assert ".lock" not in objects(url)
+    assert ".lock" in objects(f"{url}-other")
+    with pytest.raises(SettingsMismatch, match=f"^{url} "):
+        package.evaluate("sage", ["heartloop/assistant"], user="embedded", limit=1, out=url, progress=False)
+    put(f"{url}/settings.json", b"no JSON")
+    with pytest.raises(InputError, match=f"{url}/settings.json"):
+        package.evaluate("sage", ["heartloop/assistant"], user="embedded", limit=1, out=url, progress=False)
+    assert remote.is_copy(other)
+
+
 def test_a_store_that_may_only_be_read_is_read(
     machine: Callable[..., Done], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,7 +440,6 @@ def test_every_parameter_that_takes_a_run_takes_a_url(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         remote, "_Copy", lambda url, write: SimpleNamespace(path=Path("copy"), shown="", write=write, sync=Mock())
     )
-    monkeypatch.setattr(remote, "_urls", {})
     at_url: set[tuple[str, str]] = set()
     here: set[tuple[str, str]] = set()
     for context in contexts(typer.main.get_command(app), "heartloop"):

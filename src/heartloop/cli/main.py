@@ -60,6 +60,7 @@ def main() -> None:
     interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, _interrupt)  # how clusters end a job
+    code: object = 1
     try:
         code = app(standalone_mode=False)
         if code == 130:  # how typer reports Ctrl-C
@@ -75,9 +76,16 @@ def main() -> None:
             raise
         error.show()  # a usage error of typer, whose class differs between versions
         code = 2
-    for sentence in close_all():
-        typer.echo(f"heartloop: {sentence}", err=True)
-        code = code or 1
+    finally:
+        try:
+            for sentence in close_all():
+                typer.echo(f"heartloop: {sentence}", err=True)
+                code = code or 1
+        except KeyboardInterrupt:
+            typer.echo(
+                "heartloop: interrupted before all was uploaded; the next command with this URL uploads the rest", err=True
+            )
+            code = 130
     sys.exit(code if isinstance(code, int) else 0)
 
 

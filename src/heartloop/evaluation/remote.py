@@ -35,7 +35,6 @@ _RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and aft
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _KEPT = re.compile(r"(^|/)(settings\.json|log\.jsonl|batches/.*\.jsonl|transcripts(/.*)?\.jsonl|dialogues-\d+/.*)$")
 _copies: dict[str, _Copy] = {}
-_urls: dict[str, str] = {}  # by local path, also of closed copies
 
 _Known = dict[str, list[object]]  # version in the store, size and time here, of each file as it was when both were the same
 
@@ -242,7 +241,6 @@ def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
         return Path(given)
     if (copy := _copies.get(url)) is None or (write and not copy.write):
         copy = _copies[url] = _Copy(url, write=write)
-        _urls[str(copy.path)] = copy.shown
     elif not copy.write:
         copy.sync(pull=True)
     return copy.path
@@ -271,8 +269,8 @@ def sibling(path: Path, name: str) -> Path:
 def with_urls(text: object) -> str:
     """A text with URLs in place of the paths of their local copies."""
     shown = str(text)
-    for path, url in _urls.items():
-        shown = shown.replace(path, url)
+    for copy in _copies.values():
+        shown = shown.replace(str(copy.path), copy.shown)
     return shown
 
 
@@ -283,8 +281,11 @@ def refresh() -> None:
             copy.sync(pull=not copy.write)
 
 
+def close(given: str | os.PathLike[str]) -> str | None:
+    """Uploads what is missing at a URL; returns a sentence if that failed."""
+    copy = _copies.pop(os.fspath(given).rstrip("/"), None)
+    return None if copy is None else copy.close()
+
+
 def close_all() -> list[str]:
-    """Uploads what is missing; returns a sentence on each URL where that failed."""
-    copies = [*_copies.values()]
-    _copies.clear()
-    return [sentence for copy in copies if (sentence := copy.close())]
+    return [sentence for url in [*_copies] if (sentence := close(url))]
