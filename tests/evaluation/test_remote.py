@@ -98,6 +98,13 @@ def test_another_machine_resumes_reports_and_compares(machine: Callable[..., Don
     assert "B - A" in machine("e", "compare", url, f"{url}-judged-embedded").out
 
 
+def test_next_to_the_root_of_a_bucket_is_no_place() -> None:
+    run = remote.new("memory://bucket")
+    with pytest.raises(UseError, match=r"memory://bucket.*--out"):
+        remote.sibling(run, "bucket-judged")
+    assert remote.sibling(remote.new("memory://bucket/one"), "two") == remote.new("memory://bucket/two")
+
+
 def test_every_session_and_machine_continues_in_an_object_of_its_own(
     machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,7 +263,11 @@ def check_lock(path: Path) -> None:
 def sibling(path: Path, name: str) -> Path:
     """A path next to another; of the copy of a URL, next to that."""
     url = next((url for url, copy in _copies.items() if copy.path == path), None)
-    return path.with_name(name) if url is None else new(f"{url.rpartition('/')[0]}/{name}")
+    if url is None:
+        return path.with_name(name)
+    if (folder := url.rpartition("/")[0]).endswith(":/"):
+        raise UseError(f"there is no place next to {with_urls(path)}, the root of a store; pass --out")
+    return new(f"{folder}/{name}")
 
 
 def with_urls(text: object) -> str:
