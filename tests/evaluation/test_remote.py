@@ -421,6 +421,15 @@ def test_a_url_that_cannot_be_read_gets_a_sentence(at: str, said: str, tmp_path:
     refused("report", at, cwd=tmp_path, said=[at, said], XDG_CACHE_HOME=str(tmp_path.parent / f"{tmp_path.name}-cache"))
 
 
+def test_a_cache_folder_that_cannot_be_made_is_named(machine: Callable[..., Done], url: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "cache").write_text("a file")
+    message = machine("a", *EVAL, "--out", url, code=2).err
+    assert str(tmp_path / "a" / "cache") in message
+    assert "XDG_CACHE_HOME" in message
+    assert "credentials" not in message
+
+
 @pytest.mark.parametrize("words", [("demo",), ("train", "perm-baseline")])
 def test_a_demo_and_a_training_at_a_url_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     refused(*words, "--out", "memory://bucket/run", cwd=tmp_path, said="memory://bucket/run")

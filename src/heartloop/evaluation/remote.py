@@ -26,7 +26,7 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from heartloop.core.errors import HeartloopError, InputError, UseError
-from heartloop.core.system import install_command, write_whole
+from heartloop.core.system import install_command, reported, write_whole
 
 MOST_BYTES = 8 << 20
 """Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
@@ -52,7 +52,8 @@ class _Copy:
             self._store, self._root = url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file:") else {}))
             caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heartloop" / "runs"
             folder = caches / hashlib.sha256(url.encode()).hexdigest()[:16]
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with reported(f"write to {folder}", "set XDG_CACHE_HOME to a folder that can be written to"):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = FileLock(folder / ".lock", thread_local=False)
             try:
                 self._lock.acquire(timeout=_EVERY if write else 0)
