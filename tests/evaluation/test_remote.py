@@ -207,7 +207,7 @@ def test_a_copy_that_is_removed_while_a_command_writes_leaves_the_store_as_it_is
         (copy / gone).unlink()
     else:
         shutil.rmtree(copy)
-    with pytest.raises(InputError):
+    with pytest.raises(UseError, match="gone"):
         remote._copies[at].sync()
     (said,) = remote.close_all()
     assert str(copy) in said
@@ -300,7 +300,7 @@ def test_a_long_download_keeps_the_lock(machine: Callable[..., Done], url: str, 
     machine("a", *EVAL, "--out", url)
     monkeypatch.setattr(remote, "_EVERY", 0.02)
     monkeypatch.setattr(remote, "_RENEWED", 0.02)
-    download, times = MemoryFileSystem.get_file, set()
+    download, times = MemoryFileSystem.get_file, set[float]()
 
     def slow(self: MemoryFileSystem, *given: Any, **more: Any) -> Any:
         end = time.monotonic() + 1
@@ -379,13 +379,13 @@ def test_an_unexpected_error_uploads_what_was_played(
 def test_ctrl_c_during_the_last_upload_ends_the_command_with_a_sentence(
     machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(copy: remote._Copy) -> None:
-        copy._stop.set()
+    def interrupted(*given: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote._Copy, "close", interrupted)
-        assert "interrupted" in machine("a", *EVAL, "--out", url, code=130).err
+        patch.setattr(MemoryFileSystem, "put_file", interrupted)
+        assert "interrupted. The next command" in machine("a", *EVAL, "--out", url, code=1).err
+    assert "3 finished before" in machine("a", *EVAL, "--out", url).out
 
 
 def test_evaluate_closes_its_own_url_only_and_names_it_in_errors(url: str) -> None:

@@ -22,7 +22,7 @@ from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.remote import close, local, new, with_urls
+from heartloop.evaluation.remote import close_all, local, new, with_urls
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
@@ -199,7 +199,7 @@ def evaluate(
     except (UseError, InputError) as error:
         raise type(error)(_OPTION.sub(_argument, with_urls(error))) from error
     finally:
-        if out is not None and (sentence := close(out)) is not None:
+        for sentence in close_all(out or ""):
             _warn(sentence)
     ended = played.ended
     if ended.stopped is not None:

@@ -30,8 +30,7 @@ from heartloop.core.system import install_command, reported, write_whole
 
 MOST_BYTES = 8 << 20
 """Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
-_EVERY = 5.0  # seconds between uploads
-_RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
+_EVERY, _RENEWED, _STALE = 5.0, 20.0, 120.0  # seconds between uploads, until a lock is renewed, until its owner counts as killed
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
 _KEPT = re.compile(r"(^|/)(settings\.json|log\.jsonl|batches/.*\.jsonl|transcripts(/.*)?\.jsonl|dialogues-\d+/.*)$")
 _copies: dict[str, _Copy] = {}
@@ -68,9 +67,7 @@ class _Copy:
             self.path.mkdir(exist_ok=True)
             self._owner, _ = self._load()
             failing.callback(self._stop.set)
-            if write:
-                self._renew()
-                self._threads[0].start()  # also renews it during long transfers
+            self._threads[0].start()  # renews the lock also during long transfers
             self.sync(pull=True)
             if not write and not any(self.path.iterdir()):
                 raise InputError(f"{self.shown} has no files; expected a run directory, or a folder of them")
@@ -88,10 +85,10 @@ class _Copy:
                 self.sync()
                 if self.write:
                     self._store.rm_file(self._at(".lock"))
-        except InputError as error:
-            return str(error)
-        except UseError as error:
-            return f"{error}. What is missing there is in {self.path}; the next command with this URL uploads it"
+        except (UseError, KeyboardInterrupt) as error:
+            return (
+                f"{str(error) or 'interrupted'}. The next command with this URL uploads what is in {self.path} and missing there"
+            )
         finally:
             self._lock.release()
         return None
@@ -128,12 +125,10 @@ class _Copy:
             self._put(known, [name for name in names if here[name] != known.get(name, [])[1:]], there)
             if indexes != self._here(INDEX):
                 return  # the run is being compacted; the next upload finds it whole
-        index = (self.path / INDEX).read_text(encoding="utf-8") if INDEX in here else ""
-        gone = sorted(self._had & known.keys() - here.keys())
-        for name in gone:  # this command removes JSON lines that the index names, parts that it does not name, and old pages
+        index = (self.path / INDEX).read_text() if INDEX in here else ""  # names parts, and JSON lines that may go
+        for name in self._had & known.keys() - here.keys():
             if not here or name == INDEX or (_KEPT.search(name) and (f'"{name}"' in index) == name.startswith("dialogues-")):
-                raise InputError(f"{self.path / name} is gone; {self.shown} keeps it, but not what was written to it since")
-        for name in gone:
+                raise UseError(f"{self.path / name} is gone; {self.shown} keeps it, but not what was written to it since")
             with contextlib.suppress(FileNotFoundError):
                 self._store.rm_file(self._at(name))
             del known[name]
@@ -161,10 +156,7 @@ class _Copy:
         here = self._here()
         clean = {name for name in here if here[name] == known.get(name, [])[1:]}
         new = {name: self.path / name for name in there if name not in here or (name in clean and known[name][0] != there[name])}
-        for path in new.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        if new:
-            self._store.get([self._at(name) for name in new], [f"{path}.part" for path in new.values()])
+        self._store.get([self._at(name) for name in new], [f"{path}.part" for path in new.values()])
         for name, path in new.items():
             Path(f"{path}.part").replace(path)
             known[name] = [there[name], *_state(path)]
@@ -183,15 +175,14 @@ class _Copy:
             with contextlib.suppress(FileNotFoundError):
                 lock = json.loads(self._store.cat_file(address))
             if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
-                error = UseError(
+                self.lost = UseError(
                     f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
                     f"({_STALE:.0f} seconds if it was killed), or choose another --out"
                 )
-                self.lost = error if self._renewed else None
-                raise error
-            now = time.time()
-            self._store.pipe_file(address, json.dumps({"owner": self._owner, "host": gethostname(), "time": now}).encode())
-            self._renewed = now
+                raise self.lost
+            own = {"owner": self._owner, "host": gethostname(), "time": time.time()}
+            self._store.pipe_file(address, json.dumps(own).encode())
+            self._renewed = time.time()
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -251,24 +242,18 @@ new = partial(local, write=True)
 
 
 def is_copy(path: Path) -> bool:
+    """Whether a path is of the copy of a URL. Raises an error if another command took the lock of that URL."""
+    for error in (copy.lost for copy in _copies.values() if copy.lost and path.is_relative_to(copy.path)):
+        raise error
     return any(path.is_relative_to(copy.path) for copy in _copies.values())
-
-
-def check_lock(path: Path) -> None:
-    """Raises an error if another command took the lock of the run at a URL, of which this is the copy."""
-    for copy in _copies.values():
-        if copy.lost is not None and path.is_relative_to(copy.path):
-            raise copy.lost
 
 
 def sibling(path: Path, name: str) -> Path:
     """A path next to another; of the copy of a URL, next to that."""
     url = next((url for url, copy in _copies.items() if copy.path == path), None)
-    if url is None:
-        return path.with_name(name)
-    if (folder := url.rpartition("/")[0]).endswith(":/"):
-        raise UseError(f"there is no place next to {with_urls(path)}, the root of a store; pass --out")
-    return new(f"{folder}/{name}")
+    if url is not None and url.count("/") == 2:
+        raise UseError(f"{with_urls(path)} is the root of a store, and nothing can be next to it; pass --out")
+    return path.with_name(name) if url is None else new(f"{url.rpartition('/')[0]}/{name}")
 
 
 def with_urls(text: object) -> str:
@@ -286,11 +271,7 @@ def refresh() -> None:
             copy.sync(pull=not copy.write)
 
 
-def close(given: str | os.PathLike[str]) -> str | None:
-    """Uploads what is missing at a URL; returns a sentence if that failed."""
-    copy = _copies.pop(os.fspath(given).rstrip("/"), None)
-    return None if copy is None else copy.close()
-
-
-def close_all() -> list[str]:
-    return [sentence for url in [*_copies] if (sentence := close(url))]
+def close_all(*only: str | os.PathLike[str]) -> list[str]:
+    """Uploads what is missing, at all URLs or only some; returns a sentence on each where that failed."""
+    urls = [os.fspath(given).rstrip("/") for given in only or [*_copies]]
+    return [sentence for url in urls if url in _copies and (sentence := _copies.pop(url).close())]

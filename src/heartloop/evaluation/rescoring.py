@@ -100,14 +100,13 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     result = Rescored(out, copied=now == as_played)
     with reported(f"write to {out}"):
         out.mkdir(parents=True, exist_ok=True)
-        with replacing(out / "transcripts.jsonl") as part:
-            with part.open("wb") as file:
-                for place, _ in played.values():  # one at a time: all of them may not fit into memory
-                    dialogue = place.read()
-                    if dialogue.environment != spec.name:
-                        raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
-                    chosen = spec.read_options({**as_played.model_dump(), **spec.stored.options(dialogue), **asked})
-                    file.write(write_line(result.count(spec, dialogue, spec.stored.rescored(dialogue, chosen))).encode())
+        with replacing(out / "transcripts.jsonl") as part, part.open("wb") as file:
+            for place, _ in played.values():  # one at a time: all of them may not fit into memory
+                dialogue = place.read()
+                if dialogue.environment != spec.name:
+                    raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
+                chosen = spec.read_options({**as_played.model_dump(), **spec.stored.options(dialogue), **asked})
+                file.write(write_line(result.count(spec, dialogue, spec.stored.rescored(dialogue, chosen))).encode())
             if (lost := result.unscored.total()) > ALLOWED_UNSCORED * result.dialogues:
                 part.unlink()
                 out.rmdir()

@@ -38,7 +38,7 @@ from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
 from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
-from heartloop.evaluation.remote import MOST_BYTES, check_lock, is_copy, sibling
+from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
     ScoreCard,
@@ -192,15 +192,14 @@ class RunDirectory:
             self.written.remove(transcript.key)
         else:
             with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
-                    self._file.close()
-                    self._file, self._session = None, self._session + 1
-                    self.transcripts = self.worker_file(0)
                 if self._file is None:
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
                 self._file.flush()
-            check_lock(self.path)
+                if is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self.worker_file(0)
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:
