@@ -98,6 +98,19 @@ def test_another_machine_resumes_reports_and_compares(machine: Callable[..., Don
     assert "B - A" in machine("e", "compare", url, f"{url}-judged-embedded").out
 
 
+def test_a_run_that_was_removed_from_the_store_starts_anew(machine: Callable[..., Done], url: str) -> None:
+    machine("a", *EVAL, "--out", url)
+    files, root = fsspec.url_to_fs(url)
+    files.rm(root, recursive=True)
+    assert "3 dialogues played" in machine("a", *EVAL, "--out", url).out
+
+
+@pytest.mark.parametrize("text", ["s3:/bucket/one", "s3://", "file:one/", "s3:"])
+def test_a_mistyped_url_is_no_folder(text: str, tmp_path: Path) -> None:
+    refused(*EVAL, "--out", text, cwd=tmp_path, said="s3://bucket/run")
+    assert not any(tmp_path.iterdir())
+
+
 def test_next_to_the_root_of_a_bucket_is_no_place() -> None:
     run = remote.new("memory://bucket")
     with pytest.raises(UseError, match=r"memory://bucket.*--out"):

@@ -164,6 +164,10 @@ class _Copy:
             if name in clean:
                 (self.path / name).unlink()
             del known[name]
+        for folder, *_ in os.walk(self.path, topdown=False):  # a run that is gone there leaves no folder here
+            with contextlib.suppress(OSError):  # not empty
+                Path(folder).rmdir()
+        self.path.mkdir(exist_ok=True)
         self._had = set(self._here())
 
     def _renew(self) -> None:
@@ -230,6 +234,8 @@ def _version(info: Mapping[str, object]) -> str:
 def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
     """The path of a run or folder; of a URL, that of a local copy, which is brought up to date."""
     if "://" not in (url := os.fspath(given).rstrip("/")):
+        if re.fullmatch(r"[a-z][a-z0-9+.-]+:(/.*)?|file:.*", url):
+            raise UseError(f"{given} is no path and no URL; expected a URL such as s3://bucket/run")
         return Path(given)
     if (copy := _copies.get(url)) is None or (write and not copy.write):
         copy = _copies[url] = _Copy(url, write=write)
