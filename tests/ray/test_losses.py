@@ -89,12 +89,15 @@ async def test_killed_half_way_a_run_is_resumed_with_every_dialogue_once(tmp_pat
     assert "0 dialogues played" in alone.out, alone
 
 
-async def test_ctrl_c_keeps_what_is_finished_counts_what_was_in_the_air_and_ends_the_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+async def test_ctrl_c_keeps_what_is_finished_counts_what_was_in_the_air_and_ends_the_cluster(
+    end: signal.Signals, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     async with FaultyServer(delay=0.1) as server:
         with started(*EVAL, "--ray", cwd=tmp_path, **lab(server)) as running:
             await until(lambda: lines(run) >= 5, lambda: running.poll() is None)
-            running.send_signal(signal.SIGINT)
+            running.send_signal(end)
             done = await ended(running)
     assert done.code == 130, done
     assert "Traceback" not in done.err

@@ -17,6 +17,7 @@ import itertools
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import traceback
@@ -74,10 +75,13 @@ class RayPool:
             _check_reachable(address)
         if ray.is_initialized():
             return
+        terminated = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(**where, log_to_driver=False, configure_logging=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UseError(f"--ray {address}: {' '.join(str(error).split())}; {_FORMS}") from error
+        with suppress(ValueError):  # not the main thread, where ray leaves it too
+            signal.signal(signal.SIGTERM, terminated)
 
     @asynccontextmanager
     async def playing(self, plan: RunPlan, directory: RunDirectory, most: int) -> AsyncIterator[Play]:
