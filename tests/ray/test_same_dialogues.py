@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,15 @@ def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
     done = heartloop(*words, cwd=tmp_path, code=2)
     assert "python:locked_bot:reply" in done.err
     assert "lock" in done.err
+
+
+def test_a_dialogue_that_ends_its_worker_again_and_again_stops_the_run(tmp_path: Path) -> None:
+    (tmp_path / "deadly_bot.py").write_text("import os\n\ndef reply(messages):\n    os._exit(1)\n")
+    words = ("eval", "sage", "-m", "python:deadly_bot:reply", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    done = heartloop(*words, cwd=tmp_path, code=1)
+    assert "3 workers" in done.err
+    (scenario,) = json.loads((tmp_path / "run" / "settings.json").read_text())["scenarios"]
+    assert f"{scenario} with python:deadly_bot:reply" in done.err
 
 
 def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ _MARKER = ".playing"
 """File of a run directory that shows a worker that it sees the same directory as the driver."""
 _CONNECT = 5.0  # seconds
 _SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
-_FAILED_STARTS = 3  # workers in a row that end before they are ready; then the run ends
+_LOSSES = 3  # workers in a row that end before they are ready, or that end while they play the same dialogue; then the run ends
 _FORMS = "expected auto, or HOST:PORT of a running cluster of which this machine is a node, or --ray alone for this machine"
 
 
@@ -166,7 +166,7 @@ class _Driver:
         self._waiting: list[_Dialogue] = []  # a heap
         self._numbers, self._names = itertools.count(), itertools.count(1)
         self._error: BaseException | None = None
-        self._failed_starts = 0
+        self._failed_starts, self._losses = 0, Counter[int]()  # by the number of a dialogue
         self._serving = [asyncio.create_task(self._serve()) for _ in range(workers)]
 
     async def play(self, job: Job) -> Transcript:
@@ -218,7 +218,7 @@ class _Driver:
                         getattr(self, f"on_{name}")(member, *values)
             except ray.exceptions.RayActorError as error:
                 self._failed_starts += not member.ready
-                if self._failed_starts >= _FAILED_STARTS:
+                if self._failed_starts >= _LOSSES:
                     self._stop(UseError(f"the workers of --ray end at their start: {_first_line(error)}"))
             except Exception as error:
                 self._stop(error)
@@ -271,8 +271,12 @@ class _Driver:
         for dialogue in member.playing.values():
             if dialogue.job.key in written:
                 self._finish(dialogue, written[dialogue.job.key], written=True)
-            else:
+            elif not dialogue.result.done():
                 heapq.heappush(self._waiting, dialogue)
+                self._losses[dialogue.number] += 1
+                if self._losses[dialogue.number] == _LOSSES:
+                    played = f"{_LOSSES} workers of --ray ended while they played {dialogue.job.scenario} with {dialogue.job.model}"
+                    self._stop(BudgetSpent(f"{played}; remove the cause (a lack of memory?), then rerun the same command"))
         self._assign()
 
     def _give_back(self, member: _Member, number: int) -> None:
