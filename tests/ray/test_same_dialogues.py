@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.store import read_log, stored_transcripts
+from heartloop.evaluation.store import RunDirectory, read_log, stored_transcripts
+from heartloop.integrations.ray import _Driver
 from tests.commands import heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -117,6 +119,19 @@ def test_a_dialogue_that_ends_its_worker_again_and_again_stops_the_run(tmp_path:
     assert "3 workers" in done.err
     (scenario,) = json.loads((tmp_path / "run" / "settings.json").read_text())["scenarios"]
     assert f"{scenario} with python:deadly_bot:reply" in done.err
+
+
+@pytest.mark.parametrize("method", ["_send", "worker_file", "answer_acquire"])
+async def test_an_error_of_the_command_ends_the_run(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = RunDirectory if method == "worker_file" else _Driver
+
+    def broken(*_: Any) -> Any:
+        raise LookupError("of a test")
+
+    monkeypatch.setattr(of, method, broken)
+    with pytest.raises(LookupError, match="of a test"):
+        async with FaultyServer() as server:
+            await asyncio.wait_for(over_http(server, *LAB, "--limit", "2", "--out", "run", "--ray", cwd=tmp_path), 60)
 
 
 def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -167,7 +167,7 @@ class _Driver:
         self._numbers, self._names = itertools.count(), itertools.count(1)
         self._error: BaseException | None = None
         self._failed_starts, self._losses = 0, Counter[int]()  # by the number of a dialogue
-        self._serving = [asyncio.create_task(self._serve()) for _ in range(workers)]
+        self._serving = [self._run(self._serve()) for _ in range(workers)]
 
     async def play(self, job: Job) -> Transcript:
         if self._error is not None:
@@ -197,6 +197,17 @@ class _Driver:
                 member.playing[dialogue.number] = dialogue
                 member.outbox.put("play", dialogue.number, dialogue.arguments, dialogue.place, dialogue.repeat, dialogue.attempt)
 
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task whose error stops the run."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._stop(error)
+
+        task = asyncio.create_task(work)
+        task.add_done_callback(ended)
+        return task
+
     def _stop(self, error: BaseException) -> None:
         self._error = error
         for dialogue in [*self._waiting, *(one for member in self._members for one in member.playing.values())]:
@@ -210,7 +221,7 @@ class _Driver:
         while self._error is None:
             member = _Member(self._directory.worker_file(next(self._names)).resolve(), self._actor.remote())
             self._members.append(member)
-            sending = asyncio.create_task(self._send(member))
+            sending = self._run(self._send(member))
             try:
                 await self._begin(member)
                 while True:
@@ -220,8 +231,6 @@ class _Driver:
                 self._failed_starts += not member.ready
                 if self._failed_starts >= _LOSSES:
                     self._stop(UseError(f"the workers of --ray end at their start: {_first_line(error)}"))
-            except Exception as error:
-                self._stop(error)
             finally:
                 sending.cancel()
                 ray.kill(member.actor)
@@ -321,7 +330,7 @@ class _Driver:
 
     def on_asked(self, member: _Member, number: int, name: str, *values: Any) -> None:
         answering: Awaitable[Any] = getattr(self, f"answer_{name}")(member, number, *values)
-        member.asked[number] = asyncio.create_task(self._answer(member, number, answering))
+        member.asked[number] = self._run(self._answer(member, number, answering))
 
     async def _answer(self, member: _Member, number: int, answering: Awaitable[Any]) -> None:
         try:
