@@ -121,6 +121,17 @@ def test_a_dialogue_that_ends_its_worker_again_and_again_stops_the_run(tmp_path:
     assert f"{scenario} with python:deadly_bot:reply" in done.err
 
 
+def test_a_bot_that_raises_what_is_no_exception_does_not_hang_the_run(tmp_path: Path) -> None:
+    for raised in ("SystemExit", "CancelledError"):
+        code = f"from asyncio import CancelledError\n\nasync def reply(messages):\n    raise {raised}\n"
+        (tmp_path / f"{raised.lower()}_bot.py").write_text(code)
+    words = ("eval", "sage", "--user", "embedded", "--limit", "1", "--ray")
+    done = heartloop(*words, "-m", "python:systemexit_bot:reply", "--out", "silent", cwd=tmp_path, code=1)
+    assert "systemexit_bot:reply raised SystemExit" in done.err
+    with pytest.raises(RuntimeError, match="CancelledError"):
+        heartloop(*words, "-m", "python:cancellederror_bot:reply", "--out", "none", cwd=tmp_path)
+
+
 @pytest.mark.parametrize("method", ["_send", "worker_file", "answer_acquire"])
 async def test_an_error_of_the_command_ends_the_run(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of = RunDirectory if method == "worker_file" else _Driver

@@ -530,7 +530,7 @@ class _Worker:
             self._outbox.put("finished", number, line, self._file is not None, cached, self._new_habits(), within=within)
         except HeartloopError as error:
             self.tell("failed", number, error)
-        except Exception as error:  # which may be of a class that the driver cannot load
+        except BaseException as error:  # which may be of a class that the driver cannot load
             self.tell("failed", number, RuntimeError("".join(traceback.format_exception(error))))
 
     def _new_habits(self) -> _Habits:
