@@ -169,6 +169,21 @@ async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path)
     assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
 
 
+async def test_settings_left_out_are_counted_once_in_a_command_with_several_runs(tmp_path: Path) -> None:
+    words = ("eval", "empa", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "-E", "max_turns=2", "--out", "run")
+    heartloop(*words, cwd=tmp_path, code=0)
+    dropped: dict[str, dict[Path, Any]] = {}
+    for name, further in (("alone", ()), ("ray", ("--ray",))):
+        async with FaultyServer("no_schema@any") as server:
+            words = ("validate", "run", "--suite", "perturbation", "--judge", "lab/judge", "--yes", "--out", name, *further)
+            await over_http(server, *words, cwd=tmp_path)
+        runs = [path.parent for path in (tmp_path / name).rglob("settings.json")]
+        dropped[name] = {run.relative_to(tmp_path / name): _noted(run, "dropped")["lab/judge"] for run in runs}
+    assert len(dropped["alone"]) > 1
+    assert all(dropped["alone"].values())
+    assert dropped["ray"] == dropped["alone"]
+
+
 def test_questions_about_a_run_are_asked_without_workers(tmp_path: Path) -> None:
     words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "--out", "run")
     heartloop(*words, cwd=tmp_path, code=0)

@@ -467,7 +467,6 @@ class _Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._play: Callable[..., Awaitable[Transcript]]
         self._opened: Mapping[str, ChatModel]
-        self._habits: dict[str, dict[str, Any]] = {}
         self._file: Path | None = None
 
     def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str) -> None:
@@ -490,6 +489,7 @@ class _Worker:
                 return proxy(*pid)
 
         self._play, self._opened = Unpickler(io.BytesIO(packed)).load()
+        self._habits = endpoint_habits(self._opened.values())
         self._cached = "cache" in made
 
     async def take(self) -> list[tuple[Any, ...]]:
@@ -538,7 +538,7 @@ class _Worker:
         return {
             name: (Counter(now["retried"]) - Counter(then["retried"]), Counter(now["dropped"]) - Counter(then["dropped"]))
             for name, now in self._habits.items()
-            if now != (then := before.get(name, {"retried": {}, "dropped": {}}))
+            if now != (then := before[name])
         }
 
     def number(self) -> int:
