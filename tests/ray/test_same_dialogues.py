@@ -89,13 +89,13 @@ def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, 
     assert [path.name for path in (tmp_path / "ray").rglob("*.jsonl") if path.name != "log.jsonl"] == ["transcripts.jsonl"]
 
 
-def test_a_bot_whose_file_the_workers_do_not_see_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bots_whose_file_the_workers_do_not_see_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch)
     (tmp_path / "travelling_bot.py").write_text(
-        "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n"
+        "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n\nother = reply\n"
     )
-    words = ("eval", "sage", "-m", "python:travelling_bot:reply", "--user", "embedded", "--limit", "4", "-E", "max_turns=2")
-    heartloop(*words, "--out", "run", "--ray", cwd=tmp_path, code=0)
+    words = ("eval", "sage", "-m", "python:travelling_bot:reply", "-m", "python:travelling_bot:other")
+    heartloop(*words, "--user", "embedded", "--limit", "2", "-E", "max_turns=2", "--out", "run", "--ray", cwd=tmp_path, code=0)
     replies = {turn.reply for one in stored_transcripts(tmp_path / "run") for turn in one.turns}
     assert replies
     assert all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)

@@ -429,7 +429,7 @@ def _packed(plan: RunPlan) -> bytes:
         Pickler(file, protocol=5).dump(thing)
         return file.getvalue()
 
-    names = [name.split(":")[1] for name, model in models.opened.items() if isinstance(model, PythonChat)]
+    names = {name.split(":")[1] for name, model in models.opened.items() if isinstance(model, PythonChat)}
     modules = [sys.modules[name] for name in names if name in sys.modules and name != "__main__"]
     try:
         with suppress(Exception), _by_value(modules):
