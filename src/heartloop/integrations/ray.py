@@ -471,7 +471,7 @@ class _Worker:
 
     def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str) -> None:
         gc.set_threshold(50_000, *gc.get_threshold()[1:])  # as in a run of one process
-        if Path(folder).is_dir():
+        with suppress(OSError):
             os.chdir(folder)
             sys.path.insert(0, folder)
         with suppress(OSError):
