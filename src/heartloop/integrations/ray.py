@@ -475,7 +475,7 @@ class _Worker:
             os.chdir(folder)
             sys.path.insert(0, folder)
         with suppress(OSError):
-            if Path(marker).read_text(encoding="ascii") == token:
+            if Path(marker).read_text(encoding="ascii") == token and os.access(Path(transcripts).parent, os.W_OK):
                 self._file = Path(transcripts)
         made: dict[str, Any] = {}
 
