@@ -268,8 +268,8 @@ class _Driver:
     def _lose(self, member: _Member) -> None:
         """Counts the calls that were sent, gives back what the worker held, and has its dialogues played by others."""
         self._members.remove(member)
-        for task in member.asked.values():
-            task.cancel()
+        while member.asked:
+            member.asked.popitem()[1].cancel()
         for _, _, call in member.permits.values():
             if call in member.calls:
                 reservation, size = member.calls[call]
@@ -329,23 +329,23 @@ class _Driver:
         self._assign()
 
     def on_asked(self, member: _Member, number: int, name: str, *values: Any) -> None:
-        answering: Awaitable[Any] = getattr(self, f"answer_{name}")(member, number, *values)
-        member.asked[number] = self._run(self._answer(member, number, answering))
+        member.asked[number] = self._run(self._answer(member, number, name, *values))
 
-    async def _answer(self, member: _Member, number: int, answering: Awaitable[Any]) -> None:
+    async def _answer(self, member: _Member, number: int, name: str, *values: Any) -> None:
         try:
-            answer = await answering
+            answer = await getattr(self, f"answer_{name}")(member, number, *values)
         except HeartloopError as error:
             answer = error
-        del member.asked[number]
-        member.outbox.put("answered", number, answer)
+        if member.asked.pop(number, None) is None:  # dropped, and `wait_for` may swallow the cancellation
+            self._give_back(member, number)
+        else:
+            member.outbox.put("answered", number, answer)
 
     def on_dropped(self, member: _Member, number: int) -> None:
-        """Nobody waits for the answer any more."""
-        if number in member.asked:
-            member.asked.pop(number).cancel()
-        else:
-            self._give_back(member, number)
+        """Nobody waits for the answer any more, or has a use for what came with it."""
+        if (task := member.asked.pop(number, None)) is not None:
+            task.cancel()
+        self._give_back(member, number)
 
     async def answer_reserve(self, member: _Member, number: int, model: str, role: str, size: Size) -> None:
         member.calls[number] = await self._models.meter.reserve(model, role, size), size
@@ -370,7 +370,7 @@ class _Driver:
             member.permits[number] = gate, sent, call
         return sent is not None, gate.reason
 
-    async def answer_refused(self, member: _Member, _: int, number: int, *values: Any) -> tuple[bool, str]:
+    async def answer_refused(self, member: _Member, number: int, *values: Any) -> tuple[bool, str]:
         gate, sent, _ = member.permits.pop(number)
         return await gate.refused(sent, *values), gate.reason
 
@@ -396,9 +396,6 @@ class _Driver:
     def on_put(self, member: _Member, key: Key, model: str, role: str, reply: Reply) -> None:
         assert self._models.cache is not None
         self._models.cache.put(key, model, role, reply)
-
-    def on_landed(self, member: _Member, number: int) -> None:
-        self._give_back(member, number)
 
 
 _Habits = Mapping[str, tuple[Counter[str], Counter[str]]]
@@ -618,7 +615,7 @@ class _Gate(Gate):
         self._worker.tell("through", sent, "done", {"allowance": allowance})
 
     async def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
-        again, self.reason = await self._worker.ask(self._worker.number(), "refused", sent, reason, wait, allowance)
+        again, self.reason = await self._worker.ask(int(sent), "refused", reason, wait, allowance)
         return bool(again)
 
     def abandoned(self, sent: float, *, slow: bool = True) -> None:
@@ -645,7 +642,7 @@ class _Cache(AnswerCache):
         try:
             yield
         finally:
-            self._worker.tell("landed", self._claims.pop(key))
+            self._worker.tell("dropped", self._claims.pop(key))
 
     def put(self, key: Key, model: str, role: str, reply: Reply) -> None:
         self._worker.tell("put", key, model, role, reply)
