@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from heartloop.integrations.ray import _Driver
 from heartloop.evaluation.store import read_log, stored_transcripts, transcript_files
+from heartloop.integrations.ray import _Driver
 from tests.commands import KEY, Done, environment, heartloop, killed, over_http, process
 from tests.faulty_server import FaultyServer
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import heartloop as heartloop_package
 from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.store import RunDirectory, read_log, stored_transcripts
 from heartloop.integrations.ray import _Driver
@@ -132,6 +133,14 @@ def test_a_bot_that_raises_what_is_no_exception_does_not_hang_the_run(tmp_path: 
         heartloop(*words, "-m", "python:cancellederror_bot:reply", "--out", "none", cwd=tmp_path)
 
 
+def test_another_version_on_a_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    on_nodes = heartloop_package.__version__
+    monkeypatch.setattr(heartloop_package, "__version__", "0.0.1")
+    done = heartloop(*words, cwd=tmp_path, code=2)
+    assert f"it has heartloop {on_nodes}, the command 0.0.1" in " ".join(done.err.split())
+
+
 @pytest.mark.parametrize("method", ["_send", "worker_file", "answer_acquire"])
 async def test_an_error_of_the_command_ends_the_run(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     of = RunDirectory if method == "worker_file" else _Driver
@@ -170,7 +179,20 @@ async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path)
 
 
 async def test_settings_left_out_are_counted_once_in_a_command_with_several_runs(tmp_path: Path) -> None:
-    words = ("eval", "empa", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "2", "-E", "max_turns=2", "--out", "run")
+    words = (
+        "eval",
+        "empa",
+        "-m",
+        "heartloop/reflector",
+        "--user",
+        "embedded",
+        "--limit",
+        "2",
+        "-E",
+        "max_turns=2",
+        "--out",
+        "run",
+    )
     heartloop(*words, cwd=tmp_path, code=0)
     dropped: dict[str, dict[Path, Any]] = {}
     for name, further in (("alone", ()), ("ray", ("--ray",))):

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import heartloop
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
@@ -243,7 +244,8 @@ class _Driver:
     async def _begin(self, member: _Member) -> None:
         import ray
 
-        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *map(str, self._paths(member)), self._token))
+        known = (*map(str, self._paths(member)), self._token, heartloop.__version__)
+        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *known))
         while not (await asyncio.wait([placed], timeout=PLACING))[0]:
             if not any(one.ready for one in self._members):
                 self._stop(BudgetSpent(f"the cluster gave no worker within {PLACING:g} s; rerun the same command to resume"))
@@ -284,7 +286,9 @@ class _Driver:
                 heapq.heappush(self._waiting, dialogue)
                 self._losses[dialogue.number] += 1
                 if self._losses[dialogue.number] == _LOSSES:
-                    played = f"{_LOSSES} workers of --ray ended while they played {dialogue.job.scenario} with {dialogue.job.model}"
+                    played = (
+                        f"{_LOSSES} workers of --ray ended while they played {dialogue.job.scenario} with {dialogue.job.model}"
+                    )
                     self._stop(BudgetSpent(f"{played}; remove the cause (a lack of memory?), then rerun the same command"))
         self._assign()
 
@@ -466,7 +470,9 @@ class _Worker:
         self._opened: Mapping[str, ChatModel]
         self._file: Path | None = None
 
-    def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str) -> None:
+    def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str, version: str) -> None:
+        if version != heartloop.__version__:
+            raise UseError(f"it has heartloop {heartloop.__version__}, the command {version}")
         gc.set_threshold(50_000, *gc.get_threshold()[1:])  # as in a run of one process
         with suppress(OSError):
             os.chdir(folder)
