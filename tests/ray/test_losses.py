@@ -124,7 +124,8 @@ def test_what_a_worker_wrote_and_did_not_report_before_ctrl_c_is_charged_once(
 
     def until_some_are_written(*finished: Any) -> None:
         if lines(run) < 6:
-            return report(*finished)
+            report(*finished)
+            return
         if not unreported:
             asyncio.get_running_loop().call_soon(interrupt)
         unreported.append(finished)

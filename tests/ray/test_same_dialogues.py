@@ -13,7 +13,7 @@ import pytest
 import heartloop as heartloop_package
 from heartloop.core.dialogue import Transcript
 from heartloop.evaluation.store import RunDirectory, read_log, stored_transcripts
-from heartloop.integrations.ray import _Driver
+from heartloop.integrations.ray import _Driver, _Worker
 from tests.commands import heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -139,6 +139,18 @@ def test_another_version_on_a_node_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(heartloop_package, "__version__", "0.0.1")
     done = heartloop(*words, cwd=tmp_path, code=2)
     assert f"it has heartloop {on_nodes}, the command 0.0.1" in " ".join(done.err.split())
+
+
+def test_the_cause_that_ends_workers_at_their_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(_Worker):
+        def __init__(self) -> None:
+            raise ModuleNotFoundError("No module named 'of_a_node'")
+
+    monkeypatch.setattr("heartloop.integrations.ray._Worker", Broken)
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    done = heartloop(*words, cwd=tmp_path, code=2)
+    assert "No module named 'of_a_node'" in done.err
+    assert "same packages" in done.err
 
 
 @pytest.mark.parametrize("method", ["_send", "worker_file", "answer_acquire"])

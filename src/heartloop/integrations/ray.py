@@ -56,6 +56,7 @@ _MARKER = ".playing"
 _CONNECT = 5.0  # seconds
 _SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
 _LOSSES = 3  # workers in a row that end before they are ready, or that end while they play the same dialogue; then the run ends
+_SAME = "install the same packages on all nodes"
 _FORMS = "expected auto, or HOST:PORT of a running cluster of which this machine is a node, or --ray alone for this machine"
 
 
@@ -231,7 +232,7 @@ class _Driver:
             except ray.exceptions.RayActorError as error:
                 self._failed_starts += not member.ready
                 if self._failed_starts >= _LOSSES:
-                    self._stop(UseError(f"the workers of --ray end at their start: {_first_line(error)}"))
+                    self._stop(UseError(f"the workers of --ray end at their start: {_line(error, -1)}; {_SAME}"))
             finally:
                 sending.cancel()
                 ray.kill(member.actor)
@@ -252,10 +253,7 @@ class _Driver:
         try:
             await placed
         except ray.exceptions.RayTaskError as error:
-            raise UseError(
-                f"a worker of --ray cannot load the run: {_first_line(error.cause or error)}; "
-                "install the same packages on all nodes"
-            ) from error
+            raise UseError(f"a worker of --ray cannot load the run: {_line(error.cause or error)}; {_SAME}") from error
         self._failed_starts = 0
         member.ready = True
         self._assign()
@@ -406,8 +404,8 @@ _Habits = Mapping[str, tuple[Counter[str], Counter[str]]]
 """By model the calls sent again and the settings dropped since the message before."""
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _line(error: BaseException, which: int = 0) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[which].strip()
 
 
 def _packed(plan: RunPlan) -> bytes:
@@ -441,8 +439,8 @@ def _packed(plan: RunPlan) -> bytes:
             try:
                 pickled(model)
             except Exception as problem:
-                raise UseError(f"{name} cannot be sent to the workers of --ray: {_first_line(problem)}") from problem
-        raise UseError(f"the run cannot be sent to the workers of --ray: {_first_line(error)}") from error
+                raise UseError(f"{name} cannot be sent to the workers of --ray: {_line(problem)}") from problem
+        raise UseError(f"the run cannot be sent to the workers of --ray: {_line(error)}") from error
 
 
 @contextmanager
