@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ def timeless(run: Path) -> list[dict[str, Any]]:
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workers see no file of this machine."""
-    monkeypatch.setattr("heartloop.integrations.ray._Driver._paths", lambda driver, member: (Path("/nowhere"),) * 3)
+    """The workers see no marker in the run, as if it was on a disk of the command's machine."""
+    monkeypatch.setattr("heartloop.integrations.ray.is_copy", lambda path: True)
 
 
 @pytest.mark.parametrize("environment", ["sage", "eibench", "empa", "perm", "daily", "stances"])
@@ -79,6 +80,7 @@ def test_every_worker_writes_a_file_of_its_own_and_a_finished_run_is_not_played_
     assert not (tmp_path / "run" / "transcripts.jsonl").exists()
     assert "0 dialogues played" in heartloop(*words, "--ray", cwd=tmp_path, code=0).out
     assert "0 dialogues played" in heartloop(*words, cwd=tmp_path, code=0).out
+    assert "0 dialogues played" in heartloop(*words, "--ray", "127.0.0.1:9", cwd=tmp_path, code=0).out, "needs no cluster"
 
 
 def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,13 +95,27 @@ def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, 
 def test_bots_whose_file_the_workers_do_not_see_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch)
     (tmp_path / "travelling_bot.py").write_text(
-        "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n\nother = reply\n"
+        "import os\n\nos.remove(__file__)\nHELLO = 'I hear you.'\n\n"
+        "def reply(messages):\n    return f'{HELLO} {os.getpid()}'\n\nother = reply\n"
     )
     words = ("eval", "sage", "-m", "python:travelling_bot:reply", "-m", "python:travelling_bot:other")
     heartloop(*words, "--user", "embedded", "--limit", "2", "-E", "max_turns=2", "--out", "run", "--ray", cwd=tmp_path, code=0)
     replies = {turn.reply for one in stored_transcripts(tmp_path / "run") for turn in one.turns}
     assert replies
     assert all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_worker_writes_where_it_may_and_needs_no_folder(
+    writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "marker"
+    marker.write_text("token")
+    monkeypatch.setattr(os, "access", lambda path, mode: writable)
+    worker = _Worker()
+    unreadable, file = "/" + 300 * "x", tmp_path / "transcripts" / "0001-001.jsonl"
+    worker.begin(pickle.dumps((None, {})), unreadable, str(marker), str(file), "token", heartloop_package.__version__)
+    assert worker._file == (file if writable else None)
 
 
 def test_what_cannot_travel_is_named(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ class RayPool:
         terminated = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(**where, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             raise UseError(f"--ray {address}: {' '.join(str(error).split())}; {_FORMS}") from error
         with suppress(ValueError):  # not the main thread, where ray leaves it too
             signal.signal(signal.SIGTERM, terminated)
@@ -238,15 +238,11 @@ class _Driver:
                 ray.kill(member.actor)
                 self._lose(member)
 
-    def _paths(self, member: _Member) -> tuple[Path, Path, Path]:
-        """Those of this machine that a worker may see too: the current folder, the marker, and the worker's transcripts."""
-        return Path.cwd(), self._marker, member.file
-
     async def _begin(self, member: _Member) -> None:
         import ray
 
-        known = (*map(str, self._paths(member)), self._token, heartloop.__version__)
-        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *known))
+        paths = map(str, (Path.cwd(), self._marker, member.file))
+        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *paths, self._token, heartloop.__version__))
         while not (await asyncio.wait([placed], timeout=PLACING))[0]:
             if not any(one.ready for one in self._members):
                 self._stop(BudgetSpent(f"the cluster gave no worker within {PLACING:g} s; rerun the same command to resume"))
@@ -284,10 +280,8 @@ class _Driver:
                 heapq.heappush(self._waiting, dialogue)
                 self._losses[dialogue.number] += 1
                 if self._losses[dialogue.number] == _LOSSES:
-                    played = (
-                        f"{_LOSSES} workers of --ray ended while they played {dialogue.job.scenario} with {dialogue.job.model}"
-                    )
-                    self._stop(BudgetSpent(f"{played}; remove the cause (a lack of memory?), then rerun the same command"))
+                    played = f"{dialogue.job.scenario} with {dialogue.job.model}; remove the cause (a lack of memory?)"
+                    self._stop(BudgetSpent(f"{_LOSSES} workers of --ray ended while they played {played}, then rerun to resume"))
         self._assign()
 
     def _give_back(self, member: _Member, number: int) -> None:
@@ -431,7 +425,10 @@ def _packed(plan: RunPlan) -> bytes:
     names = {name.split(":")[1] for name, model in models.opened.items() if isinstance(model, PythonChat)}
     modules = [sys.modules[name] for name in names if name in sys.modules and name != "__main__"]
     try:
-        with suppress(Exception), _by_value(modules):
+        with suppress(Exception), ExitStack() as stack:
+            for module in modules:
+                cloudpickle.register_pickle_by_value(module)
+                stack.callback(cloudpickle.unregister_pickle_by_value, module)
             return pickled((plan.play, models.opened))
         return pickled((plan.play, models.opened))
     except Exception as error:
@@ -443,26 +440,14 @@ def _packed(plan: RunPlan) -> bytes:
         raise UseError(f"the run cannot be sent to the workers of --ray: {_line(error)}") from error
 
 
-@contextmanager
-def _by_value(modules: Sequence[Any]) -> Iterator[None]:
-    from ray import cloudpickle
-
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
-
-
 class _Worker:
     """The actor that plays dialogues; `on_...` are the messages of the driver."""
 
     def __init__(self) -> None:
         self._outbox = _Outbox()
         self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count(1)
+        self.number = itertools.count(1).__next__
+        self.tell = self._outbox.put
         self._tasks: set[asyncio.Task[None]] = set()
         self._play: Callable[..., Awaitable[Transcript]]
         self._opened: Mapping[str, ChatModel]
@@ -541,12 +526,6 @@ class _Worker:
             for name, now in self._habits.items()
             if now != (then := before[name])
         }
-
-    def number(self) -> int:
-        return next(self._numbers)
-
-    def tell(self, *message: Any) -> None:
-        self._outbox.put(*message)
 
     async def ask(self, number: int, *question: Any) -> Any:
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
