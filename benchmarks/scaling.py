@@ -131,7 +131,7 @@ def play(how: str, words: Sequence[str], folder: Path, **environment: str) -> Ro
         began = time.monotonic()
         running = subprocess.Popen(
             [sys.executable, "-m", "heartloop.cli", "eval", "sage", *words, "--no-report", "--out", str(run), *further],
-            env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         if cluster is not None:
             planned = int(words[words.index("--repeats") + 1]) * int(words[words.index("--limit") + 1])

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from heartloop.evaluation.store import read_log, stored_transcripts, transcript_files
-from tests.commands import KEY, Done, environment, killed, over_http, process
+from heartloop.integrations.ray import _Driver
+from tests.commands import KEY, Done, environment, heartloop, killed, over_http, process
 from tests.faulty_server import FaultyServer
 
 TURNS = 3
@@ -89,12 +90,15 @@ async def test_killed_half_way_a_run_is_resumed_with_every_dialogue_once(tmp_pat
     assert "0 dialogues played" in alone.out, alone
 
 
-async def test_ctrl_c_keeps_what_is_finished_counts_what_was_in_the_air_and_ends_the_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+async def test_ctrl_c_keeps_what_is_finished_counts_what_was_in_the_air_and_ends_the_cluster(
+    end: signal.Signals, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     async with FaultyServer(delay=0.1) as server:
         with started(*EVAL, "--ray", cwd=tmp_path, **lab(server)) as running:
             await until(lambda: lines(run) >= 5, lambda: running.poll() is None)
-            running.send_signal(signal.SIGINT)
+            running.send_signal(end)
             done = await ended(running)
     assert done.code == 130, done
     assert "Traceback" not in done.err
@@ -105,6 +109,36 @@ async def test_ctrl_c_keeps_what_is_finished_counts_what_was_in_the_air_and_ends
     lost = sum(prompt + completion for entry in noted for _, _, prompt, completion, *_ in entry.get("lost", ()))
     assert lost > 0
     assert not of_session(running.pid), "no process of the cluster is left"
+
+
+def test_what_a_worker_wrote_and_did_not_report_before_ctrl_c_is_charged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    report = _Driver.on_finished
+
+    unreported: list[Any] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    def until_some_are_written(*finished: Any) -> None:
+        if lines(run) < 6:
+            report(*finished)
+            return
+        if not unreported:
+            asyncio.get_running_loop().call_soon(interrupt)
+        unreported.append(finished)
+
+    monkeypatch.setattr(_Driver, "on_finished", until_some_are_written)
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "40", "--out", "run")
+    with cluster(2) as nodes:
+        assert "interrupted" in heartloop(*words, "--ray", nodes.address, cwd=tmp_path, code=130).err
+        import ray
+
+        ray.shutdown()
+    assert 6 <= lines(run) < 40
+    assert not any(line.get("lost") for line in read_log(run))
 
 
 def of_session(leader: int) -> dict[int, str]:

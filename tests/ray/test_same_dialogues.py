@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import heartloop as heartloop_package
 from heartloop.core.dialogue import Transcript
-from heartloop.evaluation.store import read_log, stored_transcripts
+from heartloop.evaluation.store import RunDirectory, read_log, stored_transcripts
+from heartloop.integrations.ray import _Driver, _Worker
 from tests.commands import heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 
@@ -28,8 +33,8 @@ def timeless(run: Path) -> list[dict[str, Any]]:
 
 
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The workers see no file of this machine."""
-    monkeypatch.setattr("heartloop.integrations.ray._Driver._paths", lambda driver, member: (Path("/nowhere"),) * 3)
+    """The workers see no marker in the run, as if it was on a disk of the command's machine."""
+    monkeypatch.setattr("heartloop.integrations.ray.is_copy", lambda path: True)
 
 
 @pytest.mark.parametrize("environment", ["sage", "eibench", "empa", "perm", "daily", "stances"])
@@ -75,6 +80,7 @@ def test_every_worker_writes_a_file_of_its_own_and_a_finished_run_is_not_played_
     assert not (tmp_path / "run" / "transcripts.jsonl").exists()
     assert "0 dialogues played" in heartloop(*words, "--ray", cwd=tmp_path, code=0).out
     assert "0 dialogues played" in heartloop(*words, cwd=tmp_path, code=0).out
+    assert "0 dialogues played" in heartloop(*words, "--ray", "127.0.0.1:9", cwd=tmp_path, code=0).out, "needs no cluster"
 
 
 def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,16 +92,30 @@ def test_workers_that_do_not_see_the_run_have_the_command_write(tmp_path: Path, 
     assert [path.name for path in (tmp_path / "ray").rglob("*.jsonl") if path.name != "log.jsonl"] == ["transcripts.jsonl"]
 
 
-def test_a_bot_whose_file_the_workers_do_not_see_travels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bots_whose_file_the_workers_do_not_see_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere(monkeypatch)
     (tmp_path / "travelling_bot.py").write_text(
-        "import os\n\nHELLO = 'I hear you.'\n\ndef reply(messages):\n    return f'{HELLO} {os.getpid()}'\n"
+        "import os\n\nos.remove(__file__)\nHELLO = 'I hear you.'\n\n"
+        "def reply(messages):\n    return f'{HELLO} {os.getpid()}'\n\nother = reply\n"
     )
-    words = ("eval", "sage", "-m", "python:travelling_bot:reply", "--user", "embedded", "--limit", "4", "-E", "max_turns=2")
-    heartloop(*words, "--out", "run", "--ray", cwd=tmp_path, code=0)
+    words = ("eval", "sage", "-m", "python:travelling_bot:reply", "-m", "python:travelling_bot:other")
+    heartloop(*words, "--user", "embedded", "--limit", "2", "-E", "max_turns=2", "--out", "run", "--ray", cwd=tmp_path, code=0)
     replies = {turn.reply for one in stored_transcripts(tmp_path / "run") for turn in one.turns}
     assert replies
     assert all(reply.startswith("I hear you.") and not reply.endswith(f" {os.getpid()}") for reply in replies)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_worker_writes_where_it_may_and_needs_no_folder(
+    writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "marker"
+    marker.write_text("token")
+    monkeypatch.setattr(os, "access", lambda path, mode: writable)
+    worker = _Worker()
+    unreadable, file = "/" + 300 * "x", tmp_path / "transcripts" / "0001-001.jsonl"
+    worker.begin(pickle.dumps((None, {})), unreadable, str(marker), str(file), "token", heartloop_package.__version__)
+    assert worker._file == (file if writable else None)
 
 
 def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
@@ -107,6 +127,59 @@ def test_what_cannot_travel_is_named(tmp_path: Path) -> None:
     done = heartloop(*words, cwd=tmp_path, code=2)
     assert "python:locked_bot:reply" in done.err
     assert "lock" in done.err
+
+
+def test_a_dialogue_that_ends_its_worker_again_and_again_stops_the_run(tmp_path: Path) -> None:
+    (tmp_path / "deadly_bot.py").write_text("import os\n\ndef reply(messages):\n    os._exit(1)\n")
+    words = ("eval", "sage", "-m", "python:deadly_bot:reply", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    done = heartloop(*words, cwd=tmp_path, code=1)
+    assert "3 workers" in done.err
+    (scenario,) = json.loads((tmp_path / "run" / "settings.json").read_text())["scenarios"]
+    assert f"{scenario} with python:deadly_bot:reply" in done.err
+
+
+def test_a_bot_that_raises_what_is_no_exception_does_not_hang_the_run(tmp_path: Path) -> None:
+    for raised in ("SystemExit", "CancelledError"):
+        code = f"from asyncio import CancelledError\n\nasync def reply(messages):\n    raise {raised}\n"
+        (tmp_path / f"{raised.lower()}_bot.py").write_text(code)
+    words = ("eval", "sage", "--user", "embedded", "--limit", "1", "--ray")
+    done = heartloop(*words, "-m", "python:systemexit_bot:reply", "--out", "silent", cwd=tmp_path, code=1)
+    assert "systemexit_bot:reply raised SystemExit" in done.err
+    with pytest.raises(RuntimeError, match="CancelledError"):
+        heartloop(*words, "-m", "python:cancellederror_bot:reply", "--out", "none", cwd=tmp_path)
+
+
+def test_another_version_on_a_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    on_nodes = heartloop_package.__version__
+    monkeypatch.setattr(heartloop_package, "__version__", "0.0.1")
+    done = heartloop(*words, cwd=tmp_path, code=2)
+    assert f"it has heartloop {on_nodes}, the command 0.0.1" in " ".join(done.err.split())
+
+
+def test_the_cause_that_ends_workers_at_their_start_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(_Worker):
+        def __init__(self) -> None:
+            raise ModuleNotFoundError("No module named 'of_a_node'")
+
+    monkeypatch.setattr("heartloop.integrations.ray._Worker", Broken)
+    words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "1", "--out", "run", "--ray")
+    done = heartloop(*words, cwd=tmp_path, code=2)
+    assert "No module named 'of_a_node'" in done.err
+    assert "same packages" in done.err
+
+
+@pytest.mark.parametrize("method", ["_send", "worker_file", "answer_acquire"])
+async def test_an_error_of_the_command_ends_the_run(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = RunDirectory if method == "worker_file" else _Driver
+
+    def broken(*_: Any) -> Any:
+        raise LookupError("of a test")
+
+    monkeypatch.setattr(of, method, broken)
+    with pytest.raises(LookupError, match="of a test"):
+        async with FaultyServer() as server:
+            await asyncio.wait_for(over_http(server, *LAB, "--limit", "2", "--out", "run", "--ray", cwd=tmp_path), 60)
 
 
 def test_rejudging_and_its_suites_give_the_same_on_ray(tmp_path: Path) -> None:
@@ -131,6 +204,34 @@ async def test_a_judge_behind_an_endpoint_scores_the_same_on_ray(tmp_path: Path)
             words = ("rejudge", "run", "--judge", "lab/judge", "--yes", "--out", name, *further)
             await over_http(server, *words, cwd=tmp_path, code=0)
     assert timeless(tmp_path / "ray") == timeless(tmp_path / "alone")
+
+
+async def test_settings_left_out_are_counted_once_in_a_command_with_several_runs(tmp_path: Path) -> None:
+    words = (
+        "eval",
+        "empa",
+        "-m",
+        "heartloop/reflector",
+        "--user",
+        "embedded",
+        "--limit",
+        "2",
+        "-E",
+        "max_turns=2",
+        "--out",
+        "run",
+    )
+    heartloop(*words, cwd=tmp_path, code=0)
+    dropped: dict[str, dict[Path, Any]] = {}
+    for name, further in (("alone", ()), ("ray", ("--ray",))):
+        async with FaultyServer("no_schema@any") as server:
+            words = ("validate", "run", "--suite", "perturbation", "--judge", "lab/judge", "--yes", "--out", name, *further)
+            await over_http(server, *words, cwd=tmp_path)
+        runs = [path.parent for path in (tmp_path / name).rglob("settings.json")]
+        dropped[name] = {run.relative_to(tmp_path / name): _noted(run, "dropped")["lab/judge"] for run in runs}
+    assert len(dropped["alone"]) > 1
+    assert all(dropped["alone"].values())
+    assert dropped["ray"] == dropped["alone"]
 
 
 def test_questions_about_a_run_are_asked_without_workers(tmp_path: Path) -> None:

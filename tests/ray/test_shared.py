@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from heartloop.core.dialogue import total_usage
+from heartloop.evaluation.runner import OpenModels
 from heartloop.evaluation.store import stored_transcripts
+from heartloop.integrations.ray import _Driver, _Member
+from heartloop.models.client import Connections
 from tests.commands import over_http
 from tests.faulty_server import FaultyServer
 from tests.providers.limits import FixedWindow
@@ -64,3 +67,17 @@ async def test_a_request_that_several_workers_have_is_sent_once(tmp_path: Path) 
     assert set(sent["cached"]) == set(sent["uncached"])
     again = await asyncio.to_thread(list, stored_transcripts(tmp_path / "cached"))
     assert len(again) == 9, done.err
+
+
+async def test_a_call_cancelled_while_its_refusal_is_reported_keeps_no_place_in_the_gate() -> None:
+    connections = Connections(4)
+    driver, member = object.__new__(_Driver), _Member(Path(), None)
+    driver._models = OpenModels()
+    driver._models.connections = connections
+    driver.on_asked(member, 1, "acquire", "http://127.0.0.1:9", "lab/policy", 0, 0)
+    await asyncio.sleep(0.01)
+    assert connections.gate("http://127.0.0.1:9", "lab/policy").pace.in_flight == 1
+    driver.on_asked(member, 1, "refused", "429", None, None)
+    driver.on_dropped(member, 1)
+    await asyncio.sleep(0.01)
+    assert connections.gate("http://127.0.0.1:9", "lab/policy").pace.in_flight == 0

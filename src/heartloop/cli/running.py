@@ -143,7 +143,7 @@ def play_run(
         pilot.line = line
     played = runner.play_run(
         path, plan, pilot=pilot, agreed=pilot is not None and pilot.agreed and not pilot.batch, line=line, scored=show,
-        pool=None if calls.ray is None else RayPool(calls.ray), tell=partial(say, err=True),
+        pool=None if calls.ray is None else partial(RayPool, calls.ray), tell=partial(say, err=True),
         max_connections=calls.max_connections, retry_failed=calls.retry_failed,
     )  # fmt: skip
     ended = played.ended

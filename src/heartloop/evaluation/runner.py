@@ -237,7 +237,7 @@ def play_run(
     pilot: Callable[[Estimate], bool] | None = None,
     agreed: bool = False,
     line: ProgressLine | None = None,
-    pool: Pool | None = None,
+    pool: Callable[[], Pool] | None = None,
     tell: Callable[[str], None] = lambda text: None,
     scored: Callable[[ScoreCard], None] = lambda card: None,
 ) -> Played:
@@ -285,7 +285,7 @@ def play_run(
 
     async def go(directory: RunDirectory) -> RunResult:
         most = min(max_connections, len(unfinished(directory, jobs, retry_failed=retry_failed)))
-        playing = contextlib.nullcontext(play_here) if pool is None or not most else pool.playing(plan, directory, most)
+        playing = contextlib.nullcontext(play_here) if pool is None or not most else pool().playing(plan, directory, most)
         try:
             async with playing as play_job:
                 return await work_through(
@@ -317,7 +317,8 @@ def play_run(
     with cache or contextlib.nullcontext():
         if cache is not None and cache.new_folder:
             tell(f"New cache {cache.path} in a new folder.")
-        fresh = directory.is_new()
+        if (fresh := directory.is_new()) and pool is not None:
+            pool()  # raises before anything is written
         lost_before = meter.lost
         cached = fresh and completed(all_cached())
         with directory:

@@ -17,17 +17,19 @@ import itertools
 import logging
 import os
 import pickle
+import signal
 import socket
 import sys
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import heartloop
 from heartloop.core.chat import ChatModel, Reply
 from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_line
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
@@ -53,7 +55,8 @@ _MARKER = ".playing"
 """File of a run directory that shows a worker that it sees the same directory as the driver."""
 _CONNECT = 5.0  # seconds
 _SOON, _LATER = 0.005, 0.1  # seconds in which messages are collected, and finished dialogues: an exchange takes about 1 ms of CPU
-_FAILED_STARTS = 3  # workers in a row that end before they are ready; then the run ends
+_LOSSES = 3  # workers in a row that end before they are ready, or that end while they play the same dialogue; then the run ends
+_SAME = "install the same packages on all nodes"
 _FORMS = "expected auto, or HOST:PORT of a running cluster of which this machine is a node, or --ray alone for this machine"
 
 
@@ -74,10 +77,13 @@ class RayPool:
             _check_reachable(address)
         if ray.is_initialized():
             return
+        terminated = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(**where, log_to_driver=False, configure_logging=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
             raise UseError(f"--ray {address}: {' '.join(str(error).split())}; {_FORMS}") from error
+        with suppress(ValueError):  # not the main thread, where ray leaves it too
+            signal.signal(signal.SIGTERM, terminated)
 
     @asynccontextmanager
     async def playing(self, plan: RunPlan, directory: RunDirectory, most: int) -> AsyncIterator[Play]:
@@ -162,8 +168,8 @@ class _Driver:
         self._waiting: list[_Dialogue] = []  # a heap
         self._numbers, self._names = itertools.count(), itertools.count(1)
         self._error: BaseException | None = None
-        self._failed_starts = 0
-        self._serving = [asyncio.create_task(self._serve()) for _ in range(workers)]
+        self._failed_starts, self._losses = 0, Counter[int]()  # by the number of a dialogue
+        self._serving = [self._run(self._serve()) for _ in range(workers)]
 
     async def play(self, job: Job) -> Transcript:
         if self._error is not None:
@@ -193,6 +199,17 @@ class _Driver:
                 member.playing[dialogue.number] = dialogue
                 member.outbox.put("play", dialogue.number, dialogue.arguments, dialogue.place, dialogue.repeat, dialogue.attempt)
 
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """A task whose error stops the run."""
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._stop(error)
+
+        task = asyncio.create_task(work)
+        task.add_done_callback(ended)
+        return task
+
     def _stop(self, error: BaseException) -> None:
         self._error = error
         for dialogue in [*self._waiting, *(one for member in self._members for one in member.playing.values())]:
@@ -206,7 +223,7 @@ class _Driver:
         while self._error is None:
             member = _Member(self._directory.worker_file(next(self._names)).resolve(), self._actor.remote())
             self._members.append(member)
-            sending = asyncio.create_task(self._send(member))
+            sending = self._run(self._send(member))
             try:
                 await self._begin(member)
                 while True:
@@ -214,33 +231,25 @@ class _Driver:
                         getattr(self, f"on_{name}")(member, *values)
             except ray.exceptions.RayActorError as error:
                 self._failed_starts += not member.ready
-                if self._failed_starts >= _FAILED_STARTS:
-                    self._stop(UseError(f"the workers of --ray end at their start: {_first_line(error)}"))
-            except Exception as error:
-                self._stop(error)
+                if self._failed_starts >= _LOSSES:
+                    self._stop(UseError(f"the workers of --ray end at their start: {_line(error, -1)}; {_SAME}"))
             finally:
                 sending.cancel()
                 ray.kill(member.actor)
                 self._lose(member)
 
-    def _paths(self, member: _Member) -> tuple[Path, Path, Path]:
-        """Those of this machine that a worker may see too: the current folder, the marker, and the worker's transcripts."""
-        return Path.cwd(), self._marker, member.file
-
     async def _begin(self, member: _Member) -> None:
         import ray
 
-        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *map(str, self._paths(member)), self._token))
+        paths = map(str, (Path.cwd(), self._marker, member.file))
+        placed = asyncio.ensure_future(member.actor.begin.remote(self._packed, *paths, self._token, heartloop.__version__))
         while not (await asyncio.wait([placed], timeout=PLACING))[0]:
             if not any(one.ready for one in self._members):
                 self._stop(BudgetSpent(f"the cluster gave no worker within {PLACING:g} s; rerun the same command to resume"))
         try:
             await placed
         except ray.exceptions.RayTaskError as error:
-            raise UseError(
-                f"a worker of --ray cannot load the run: {_first_line(error.cause or error)}; "
-                "install the same packages on all nodes"
-            ) from error
+            raise UseError(f"a worker of --ray cannot load the run: {_line(error.cause or error)}; {_SAME}") from error
         self._failed_starts = 0
         member.ready = True
         self._assign()
@@ -255,8 +264,8 @@ class _Driver:
     def _lose(self, member: _Member) -> None:
         """Counts the calls that were sent, gives back what the worker held, and has its dialogues played by others."""
         self._members.remove(member)
-        for task in member.asked.values():
-            task.cancel()
+        while member.asked:
+            member.asked.popitem()[1].cancel()
         for _, _, call in member.permits.values():
             if call in member.calls:
                 reservation, size = member.calls[call]
@@ -267,8 +276,12 @@ class _Driver:
         for dialogue in member.playing.values():
             if dialogue.job.key in written:
                 self._finish(dialogue, written[dialogue.job.key], written=True)
-            else:
+            elif not dialogue.result.done():
                 heapq.heappush(self._waiting, dialogue)
+                self._losses[dialogue.number] += 1
+                if self._losses[dialogue.number] == _LOSSES:
+                    played = f"{dialogue.job.scenario} with {dialogue.job.model}; remove the cause (a lack of memory?)"
+                    self._stop(BudgetSpent(f"{_LOSSES} workers of --ray ended while they played {played}, then rerun to resume"))
         self._assign()
 
     def _give_back(self, member: _Member, number: int) -> None:
@@ -312,23 +325,23 @@ class _Driver:
         self._assign()
 
     def on_asked(self, member: _Member, number: int, name: str, *values: Any) -> None:
-        answering: Awaitable[Any] = getattr(self, f"answer_{name}")(member, number, *values)
-        member.asked[number] = asyncio.create_task(self._answer(member, number, answering))
+        member.asked[number] = self._run(self._answer(member, number, name, *values))
 
-    async def _answer(self, member: _Member, number: int, answering: Awaitable[Any]) -> None:
+    async def _answer(self, member: _Member, number: int, name: str, *values: Any) -> None:
         try:
-            answer = await answering
+            answer = await getattr(self, f"answer_{name}")(member, number, *values)
         except HeartloopError as error:
             answer = error
-        del member.asked[number]
-        member.outbox.put("answered", number, answer)
+        if member.asked.pop(number, None) is None:  # dropped, and `wait_for` may swallow the cancellation
+            self._give_back(member, number)
+        else:
+            member.outbox.put("answered", number, answer)
 
     def on_dropped(self, member: _Member, number: int) -> None:
-        """Nobody waits for the answer any more."""
-        if number in member.asked:
-            member.asked.pop(number).cancel()
-        else:
-            self._give_back(member, number)
+        """Nobody waits for the answer any more, or has a use for what came with it."""
+        if (task := member.asked.pop(number, None)) is not None:
+            task.cancel()
+        self._give_back(member, number)
 
     async def answer_reserve(self, member: _Member, number: int, model: str, role: str, size: Size) -> None:
         member.calls[number] = await self._models.meter.reserve(model, role, size), size
@@ -353,7 +366,7 @@ class _Driver:
             member.permits[number] = gate, sent, call
         return sent is not None, gate.reason
 
-    async def answer_refused(self, member: _Member, _: int, number: int, *values: Any) -> tuple[bool, str]:
+    async def answer_refused(self, member: _Member, number: int, *values: Any) -> tuple[bool, str]:
         gate, sent, _ = member.permits.pop(number)
         return await gate.refused(sent, *values), gate.reason
 
@@ -380,16 +393,13 @@ class _Driver:
         assert self._models.cache is not None
         self._models.cache.put(key, model, role, reply)
 
-    def on_landed(self, member: _Member, number: int) -> None:
-        self._give_back(member, number)
-
 
 _Habits = Mapping[str, tuple[Counter[str], Counter[str]]]
 """By model the calls sent again and the settings dropped since the message before."""
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _line(error: BaseException, which: int = 0) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[which].strip()
 
 
 def _packed(plan: RunPlan) -> bytes:
@@ -412,10 +422,13 @@ def _packed(plan: RunPlan) -> bytes:
         Pickler(file, protocol=5).dump(thing)
         return file.getvalue()
 
-    names = [name.split(":")[1] for name, model in models.opened.items() if isinstance(model, PythonChat)]
+    names = {name.split(":")[1] for name, model in models.opened.items() if isinstance(model, PythonChat)}
     modules = [sys.modules[name] for name in names if name in sys.modules and name != "__main__"]
     try:
-        with suppress(Exception), _by_value(modules):
+        with suppress(Exception), ExitStack() as stack:
+            for module in modules:
+                cloudpickle.register_pickle_by_value(module)
+                stack.callback(cloudpickle.unregister_pickle_by_value, module)
             return pickled((plan.play, models.opened))
         return pickled((plan.play, models.opened))
     except Exception as error:
@@ -423,21 +436,8 @@ def _packed(plan: RunPlan) -> bytes:
             try:
                 pickled(model)
             except Exception as problem:
-                raise UseError(f"{name} cannot be sent to the workers of --ray: {_first_line(problem)}") from problem
-        raise UseError(f"the run cannot be sent to the workers of --ray: {_first_line(error)}") from error
-
-
-@contextmanager
-def _by_value(modules: Sequence[Any]) -> Iterator[None]:
-    from ray import cloudpickle
-
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+                raise UseError(f"{name} cannot be sent to the workers of --ray: {_line(problem)}") from problem
+        raise UseError(f"the run cannot be sent to the workers of --ray: {_line(error)}") from error
 
 
 class _Worker:
@@ -446,20 +446,22 @@ class _Worker:
     def __init__(self) -> None:
         self._outbox = _Outbox()
         self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count(1)
+        self.number = itertools.count(1).__next__
+        self.tell = self._outbox.put
         self._tasks: set[asyncio.Task[None]] = set()
         self._play: Callable[..., Awaitable[Transcript]]
         self._opened: Mapping[str, ChatModel]
-        self._habits: dict[str, dict[str, Any]] = {}
         self._file: Path | None = None
 
-    def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str) -> None:
+    def begin(self, packed: bytes, folder: str, marker: str, transcripts: str, token: str, version: str) -> None:
+        if version != heartloop.__version__:
+            raise UseError(f"it has heartloop {heartloop.__version__}, the command {version}")
         gc.set_threshold(50_000, *gc.get_threshold()[1:])  # as in a run of one process
-        if Path(folder).is_dir():
+        with suppress(OSError):
             os.chdir(folder)
             sys.path.insert(0, folder)
         with suppress(OSError):
-            if Path(marker).read_text(encoding="ascii") == token:
+            if Path(marker).read_text(encoding="ascii") == token and os.access(Path(transcripts).parent, os.W_OK):
                 self._file = Path(transcripts)
         made: dict[str, Any] = {}
 
@@ -473,6 +475,7 @@ class _Worker:
                 return proxy(*pid)
 
         self._play, self._opened = Unpickler(io.BytesIO(packed)).load()
+        self._habits = endpoint_habits(self._opened.values())
         self._cached = "cache" in made
 
     async def take(self) -> list[tuple[Any, ...]]:
@@ -513,7 +516,7 @@ class _Worker:
             self._outbox.put("finished", number, line, self._file is not None, cached, self._new_habits(), within=within)
         except HeartloopError as error:
             self.tell("failed", number, error)
-        except Exception as error:  # which may be of a class that the driver cannot load
+        except BaseException as error:  # which may be of a class that the driver cannot load
             self.tell("failed", number, RuntimeError("".join(traceback.format_exception(error))))
 
     def _new_habits(self) -> _Habits:
@@ -521,14 +524,8 @@ class _Worker:
         return {
             name: (Counter(now["retried"]) - Counter(then["retried"]), Counter(now["dropped"]) - Counter(then["dropped"]))
             for name, now in self._habits.items()
-            if now != (then := before.get(name, {"retried": {}, "dropped": {}}))
+            if now != (then := before[name])
         }
-
-    def number(self) -> int:
-        return next(self._numbers)
-
-    def tell(self, *message: Any) -> None:
-        self._outbox.put(*message)
 
     async def ask(self, number: int, *question: Any) -> Any:
         answer = self._asked[number] = asyncio.get_running_loop().create_future()
@@ -601,7 +598,7 @@ class _Gate(Gate):
         self._worker.tell("through", sent, "done", {"allowance": allowance})
 
     async def refused(self, sent: float, reason: str, wait: float | None = None, allowance: Allowance | None = None) -> bool:
-        again, self.reason = await self._worker.ask(self._worker.number(), "refused", sent, reason, wait, allowance)
+        again, self.reason = await self._worker.ask(int(sent), "refused", reason, wait, allowance)
         return bool(again)
 
     def abandoned(self, sent: float, *, slow: bool = True) -> None:
@@ -628,7 +625,7 @@ class _Cache(AnswerCache):
         try:
             yield
         finally:
-            self._worker.tell("landed", self._claims.pop(key))
+            self._worker.tell("dropped", self._claims.pop(key))
 
     def put(self, key: Key, model: str, role: str, reply: Reply) -> None:
         self._worker.tell("put", key, model, role, reply)

@@ -78,7 +78,10 @@ class PythonChat:
     async def _answer(self, messages: list[dict[str, str]]) -> Any:
         given = {"dialogue_id": dialogue_id.get()} if self.keeps_dialogues else {}
         if self._is_async:
-            return await self._function(messages, **given)
+            try:
+                return await self._function(messages, **given)
+            except SystemExit as error:  # which asyncio lets end the process
+                raise BotError(f"{self.name} raised SystemExit({error})") from error
         result: Future[Any] = Future()
         result.set_running_or_notify_cancel()  # a call that timed out still ends in its thread
 
