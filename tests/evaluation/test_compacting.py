@@ -21,6 +21,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.evaluation import parquet
 from heartloop.evaluation.compacting import compact_run
 from heartloop.evaluation.digests import digest_of
+from heartloop.evaluation.parquet import INDEX
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import (
     RunDirectory,
@@ -270,6 +271,20 @@ def test_a_part_that_is_missing_or_broken_is_named(run: Path) -> None:
     part.unlink()
     with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet"):
         list(stored_lines(run))
+
+
+@pytest.mark.parametrize("played_later", [False, True])
+def test_without_its_index_a_compacted_run_is_refused_and_left_as_it_is(run: Path, played_later: bool) -> None:
+    compact_run(run)
+    if played_later:
+        play(run, talk("s4"))
+    before, index = content(run), (run / INDEX).read_bytes()
+    (run / INDEX).unlink()
+    for command in (compact_run, lambda run: list(stored_digests(run)), play):
+        with pytest.raises(InputError, match=rf"part-00000\.parquet but not {INDEX}"):
+            command(run)
+    (run / INDEX).write_bytes(index)
+    assert content(run) == before
 
 
 def test_without_pyarrow_a_sentence_names_the_extra(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from heartloop.core.system import replacing, reported
 from heartloop.core.text import amount
 from heartloop.evaluation.digests import Place
 from heartloop.evaluation.parquet import INDEX, Compacted, parquet_lines, write_parts
-from heartloop.evaluation.store import json_lines, locked, new_lines, saved_settings
+from heartloop.evaluation.store import compacted_in, json_lines, locked, new_lines, saved_settings
 
 _FOLDER = re.compile(r"dialogues-(\d+)(?:\.part)?")
 
@@ -33,8 +33,8 @@ def compact_run(run: Path) -> str:
 
 
 def _compact(run: Path) -> str:
+    before = compacted_in(run, files := json_lines(run))
     _remove_unnamed(run)
-    before, files = Compacted.of(run), json_lines(run)
     covered = dict(before.covered)
     dialogues = size = 0
     written = hashlib.sha256()

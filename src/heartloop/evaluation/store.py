@@ -37,7 +37,7 @@ from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
-from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.parquet import INDEX, Compacted, parquet_digests, parquet_lines
 from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
@@ -70,6 +70,15 @@ def json_lines(run: Path) -> list[Path]:
     return [path for path in (run / _OWN, *numbered) if path.is_file()]
 
 
+def compacted_in(run: Path, files: Sequence[Path]) -> Compacted:
+    """What Parquet holds besides some JSON lines; raises if the index was lost: the first session's lines are in none of them."""
+    compacted = Compacted.of(run)
+    lost = not compacted.parts and all(_session(path.relative_to(run).as_posix()) > 1 for path in files)
+    if lost and (parts := sorted(run.glob("dialogues-*[0-9]/*.parquet"))):
+        raise InputError(f"{run} has {parts[0].relative_to(run)} but not {INDEX}, which names such files; copy it to there, too")
+    return compacted
+
+
 def new_lines(run: Path, files: Sequence[Path], compacted: Compacted) -> Iterator[tuple[TranscriptLine, bytes]]:
     """The JSON lines of files that Parquet does not hold."""
     for path in files:
@@ -90,7 +99,7 @@ def stored_digests(run: Path) -> Iterator[Digest]:
 
 def _stored(run: Path, of_part: Callable[[Path], Iterator[_T]], of_line: Callable[[Place, bytes], _T]) -> Iterator[_T]:
     files = json_lines(run)  # before the index, so that a compaction that finishes now hides none
-    compacted = Compacted.of(run)
+    compacted = compacted_in(run, files)
     if not files and not compacted.parts:
         saved_settings(run)  # raises if this is no run directory
     for part in compacted.parts:
