@@ -95,6 +95,21 @@ def test_a_place_reads_its_row_and_a_digest_needs_no_transcript(run: Path) -> No
     assert [one.read() for one in digests] == [one for _, one in expected]
 
 
+def test_a_place_reads_the_file_that_is_there_now_and_names_one_that_is_gone(run: Path) -> None:
+    places = [place for place, _ in stored_dialogues(run)]
+    for scenario in ("s7", "s8"):
+        compact_run(run)
+        with pytest.raises(InputError, match=r"cannot read .*transcripts.*\.jsonl: .*compacted meanwhile, rerun"):
+            places[0].read()
+        places = [place for place, _ in stored_dialogues(run)]
+        assert places[0].read() == next(stored_transcripts(run))
+        shutil.rmtree(run)
+        with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet: .*rerun the command"):
+            places[0].read()
+        play(run, talk(scenario))
+        places = [place for place, _ in stored_dialogues(run)]
+
+
 def test_a_digest_of_another_version_is_computed_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
         other.setattr(parquet, "DIGEST_VERSION", "0 0.1")

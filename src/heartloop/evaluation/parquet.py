@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.core.dialogue import Transcript, first_problem, parsed, total_usage
+from heartloop.core.dialogue import STORED, Transcript, first_problem, parsed, total_usage
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command, readable
 from heartloop.evaluation.digests import DIGEST_VERSION, Digest, Place, digest_of, packed, unpacked
@@ -68,11 +68,13 @@ class TranscriptRow(NamedTuple):
         return f"{self.path}, row {self.row} of group {self.group}"
 
     def read(self) -> Transcript:
-        return parsed(_group(self.path, self.group)[self.row].as_py(), self)
+        with readable(self.path, STORED):
+            written = self.path.stat().st_mtime_ns
+        return parsed(_group(self.path, written, self.group)[self.row].as_py(), self)
 
 
 @lru_cache(_KEPT_GROUPS)
-def _group(path: Path, group: int) -> Any:
+def _group(path: Path, written: int, group: int) -> Any:
     with _opened(path) as file:
         return _column(file, group, "transcript")
 
