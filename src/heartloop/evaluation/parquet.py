@@ -25,7 +25,7 @@ PART = 5_120
 """Dialogues of a file."""
 GROUP = 128
 """Dialogues of a row group, which is read whole: about 2 MB."""
-_KEPT_GROUPS = 16
+_KEPT_GROUPS = 64
 _SAME = ("environment", "model", "scenario", "fingerprint", "preset", "variant", "user", "stop")
 _TYPES = {
     **dict.fromkeys(_SAME, "string"),
