@@ -66,8 +66,8 @@ def transcript_files(run: Path) -> list[Path]:
 
 def json_lines(run: Path) -> list[Path]:
     """The JSON-lines files of a run's dialogues."""
-    numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
-    return [path for path in (run / _OWN, *numbered) if path.is_file()]
+    sessions = ((_session(path.relative_to(run).as_posix()), path) for path in run.glob("transcripts/*.jsonl"))
+    return [path for path in (run / _OWN, *(path for session, path in sorted(sessions) if session)) if path.is_file()]
 
 
 def compacted_in(run: Path, files: Sequence[Path]) -> Compacted:
