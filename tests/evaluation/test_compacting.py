@@ -80,7 +80,7 @@ def test_reading_gives_the_same_lines_in_the_same_order(run: Path) -> None:
     assert len(before[0]) == 5
     assert compact_run(run) == f"{run}: 5 dialogues compacted, 0.00 MB of JSON lines into 0.01 MB."
     assert content(run) == before
-    assert sorted(path.name for path in run.iterdir()) == [".lock", "dialogues-1", "dialogues.json", "settings.json"]
+    assert sorted(path.name for path in run.iterdir()) == [".lock", "compacted.json", "dialogues-1", "settings.json"]
     with RunDirectory(run, settings()) as again:
         assert again.finished == {(one.model, one.scenario, one.repeat): one.scored for one in before[1]}
 
@@ -258,7 +258,7 @@ def test_what_was_written_is_read_back_before_json_lines_are_removed(run: Path, 
         (lambda run: (run / "transcripts.jsonl").write_bytes(b"{oops}\n"), r"transcripts\.jsonl, line 1, "),
         (lambda run: (run / "settings.json").unlink(), r"no run directory"),
         (lambda run: (run / "settings.json").write_text('{"recipe": {}}'), "is a training run"),
-        (lambda run: (run / "dialogues.json").write_text('{"parts": ["../a.parquet"]}'), r"dialogues\.json, parts\.0: "),
+        (lambda run: (run / "compacted.json").write_text('{"parts": ["../a.parquet"]}'), r"compacted\.json, parts\.0: "),
     ],
 )
 def test_what_cannot_be_compacted_is_named_and_left_as_it_was(run: Path, spoil: Callable[[Path], object], named: str) -> None:

@@ -1,4 +1,4 @@
-"""A run's JSON lines written as Parquet. `dialogues.json` is replaced last: before that, and without it, the JSON lines count."""
+"""A run's JSON lines written as Parquet. `compacted.json` is replaced last: before that, and without it, the JSON lines count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dialogues of a run as Parquet: `dialogues.json` names the files, and the JSON lines that they hold.
+"""Dialogues of a run as Parquet: `compacted.json` names the files, and the JSON lines that they hold.
 
 A file has the exact JSON line of each dialogue (`transcript`), its digest, and columns for people who read it with other tools.
 """
@@ -20,7 +20,7 @@ from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command, readable
 from heartloop.evaluation.digests import DIGEST_VERSION, Digest, Place, digest_of, packed, unpacked
 
-INDEX = "dialogues.json"
+INDEX = "compacted.json"
 PART = 5_120
 """Dialogues of a file."""
 GROUP = 128
@@ -37,7 +37,7 @@ _TYPES = {
 
 
 class Compacted(BaseModel):
-    """Content of `dialogues.json`. Parts that it does not name are of a compaction that was killed."""
+    """Content of `compacted.json`. Parts that it does not name are of a compaction that was killed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -1,6 +1,6 @@
 """Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
 
-The dialogues of a run, in the order of reading: Parquet that `dialogues.json` names (`heartloop.evaluation.parquet`), then
+The dialogues of a run, in the order of reading: Parquet that `compacted.json` names (`heartloop.evaluation.parquet`), then
 `transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`, written by worker WWW of session NNNN; worker 000
 is the process that holds the lock.
 """
