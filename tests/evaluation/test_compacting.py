@@ -80,7 +80,7 @@ def test_reading_gives_the_same_lines_in_the_same_order(run: Path) -> None:
     assert len(before[0]) == 5
     assert compact_run(run) == f"{run}: 5 dialogues compacted, 0.00 MB of JSON lines into 0.01 MB."
     assert content(run) == before
-    assert sorted(path.name for path in run.iterdir()) == [".lock", "compacted.json", "dialogues-1", "settings.json"]
+    assert sorted(path.name for path in run.iterdir()) == [".lock", "compacted.json", "dialogues-0001", "settings.json"]
     with RunDirectory(run, settings()) as again:
         assert again.finished == {(one.model, one.scenario, one.repeat): one.scored for one in before[1]}
 
@@ -120,16 +120,16 @@ def test_a_digest_of_another_version_is_computed_again(run: Path, monkeypatch: p
 
 def test_play_after_compaction_writes_new_files_and_a_second_compaction_adds_them(run: Path) -> None:
     compact_run(run)
-    compacted = (run / "dialogues-1" / "part-00000.parquet").read_bytes()
+    compacted = (run / "dialogues-0001" / "part-00000.parquet").read_bytes()
     play(run, talk("s4"))
     play(run, talk("s5"))
     assert [str(path.relative_to(run)) for path in transcript_files(run)] == [
-        "dialogues-1/part-00000.parquet", "transcripts/0002-000.jsonl", "transcripts/0003-000.jsonl",
+        "dialogues-0001/part-00000.parquet", "transcripts/0002-000.jsonl", "transcripts/0003-000.jsonl",
     ]  # fmt: skip
     before = content(run)
     compact_run(run)
     assert content(run) == before
-    assert (run / "dialogues-1" / "part-00000.parquet").read_bytes() == compacted
+    assert (run / "dialogues-0001" / "part-00000.parquet").read_bytes() == compacted
     assert compact_run(run) == f"{run} has no new dialogue to compact."
     play(run, talk("s6"))
     assert [file.name for file in (run / "transcripts").iterdir()] == ["0004-000.jsonl"], "no name is used twice"
@@ -150,7 +150,7 @@ def test_a_run_of_several_parts_and_row_groups(tmp_path: Path, monkeypatch: pyte
 def test_other_tools_read_typed_columns(run: Path) -> None:
     table = pytest.importorskip("pyarrow.parquet")
     compact_run(run)
-    rows = table.read_table(run / "dialogues-1").to_pylist()
+    rows = table.read_table(run / "dialogues-0001").to_pylist()
     assert [(row["scenario"], row["scored"], row["score"], row["points"]) for row in rows[:2]] == [
         ("s0", True, 47.25, 47.25), ("s1", False, None, None),
     ]  # fmt: skip
@@ -278,7 +278,7 @@ def test_it_is_refused_while_a_process_plays(run: Path) -> None:
 
 def test_a_part_that_is_missing_or_broken_is_named(run: Path) -> None:
     compact_run(run)
-    part = run / "dialogues-1" / "part-00000.parquet"
+    part = run / "dialogues-0001" / "part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-1])
     for reading in (stored_lines, stored_digests):
         with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet"):

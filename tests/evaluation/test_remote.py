@@ -153,7 +153,7 @@ def test_compaction_replaces_the_objects_and_other_machines_read_the_same(machin
     machine("b", "report", url)
     machine("a", "compact", url)
     left = objects(url)
-    assert "dialogues-1/part-00000.parquet" in left
+    assert "dialogues-0001/part-00000.parquet" in left
     assert not [name for name in left if name.startswith("transcripts")]
     remote.close_all()
     assert keys(url) == first

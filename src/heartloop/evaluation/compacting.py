@@ -47,7 +47,7 @@ def _compact(run: Path) -> str:
             written.update(line)
             covered[place.path.relative_to(run).as_posix()] = place.start + len(line)
 
-    folder = run / f"dialogues-{1 + max((int(part.split('/')[0].split('-')[1]) for part in before.parts), default=0)}"
+    folder = run / f"dialogues-{1 + max((int(part.split('/')[0].split('-')[1]) for part in before.parts), default=0):04}"
     try:
         with replacing(folder) as unfinished:
             unfinished.mkdir()

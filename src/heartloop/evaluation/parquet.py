@@ -41,7 +41,7 @@ class Compacted(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    parts: tuple[Annotated[str, Field(pattern=r"^dialogues-\d+/part-\d{5,}\.parquet$")], ...] = ()
+    parts: tuple[Annotated[str, Field(pattern=r"^dialogues-\d{4,}/part-\d{5,}\.parquet$")], ...] = ()
     covered: Mapping[str, int] = {}
     """By JSON-lines file the number of its first bytes that the parts hold; sessions after it use other files."""
 
