@@ -135,6 +135,13 @@ def test_play_after_compaction_writes_new_files_and_a_second_compaction_adds_the
     assert [file.name for file in (run / "transcripts").iterdir()] == ["0004-000.jsonl"], "no name is used twice"
 
 
+def test_a_session_that_plays_nothing_adds_no_file_and_no_folder(run: Path) -> None:
+    compact_run(run)
+    before = {path.name for path in run.iterdir()}
+    play(run)
+    assert {path.name for path in run.iterdir()} == before
+
+
 def test_a_run_of_several_parts_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "PART", 4)
     monkeypatch.setattr(parquet, "GROUP", 3)

@@ -204,8 +204,9 @@ class RunDirectory:
                 if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
                     self._file.close()
                     self._file, self._session = None, self._session + 1
-                    self.transcripts = self.worker_file(0)
+                    self.transcripts = self._numbered(0)
                 if self._file is None:
+                    self.transcripts.parent.mkdir(exist_ok=True)
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
                 self._file.flush()
@@ -213,7 +214,11 @@ class RunDirectory:
 
     def worker_file(self, number: int) -> Path:
         """The file to which a worker of this session, from number 1, appends finished dialogues."""
-        (self.path / "transcripts").mkdir(exist_ok=True)
+        with reported(f"write to {self.path}"):
+            (self.path / "transcripts").mkdir(exist_ok=True)
+        return self._numbered(number)
+
+    def _numbered(self, number: int) -> Path:
         return self.path / f"transcripts/{self._session:04}-{number:03}.jsonl"
 
     def _count(self, transcript: Transcript) -> None:
@@ -237,7 +242,7 @@ class RunDirectory:
         used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
         self._session = 1 + max(map(_session, used), default=0)
         first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
-        self.transcripts = self.path / _OWN if first else self.worker_file(0)
+        self.transcripts = self.path / _OWN if first else self._numbered(0)
         for file in files:
             cut_torn_tail(file)
         for transcript in stored_transcripts(self.path):
