@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop.core.dialogue import Transcript, read_transcripts, write_line
 from heartloop.environments.sage.scenario import load_scenarios
 from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
@@ -51,6 +51,19 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
     assert not any("user simulator" in line for line in warnings)
     assert "Rejudged: another" in (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
     refused("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path, said="is a rejudged run")
+
+
+def test_a_line_that_a_later_one_replaces_need_not_be_readable(tmp_path: Path) -> None:
+    heartloop(
+        "eval", "sage", "--user", "embedded", "--model", "heartloop/silent", "--limit", "1", "--out", "run", cwd=tmp_path, code=0
+    )
+    file = tmp_path / "run" / "transcripts.jsonl"
+    (played,) = read_transcripts(file)
+    lines = [write_line(played.model_copy(update={"fingerprint": "of another text"})), write_line(played)]
+    file.write_text("".join(lines))
+    heartloop("rejudge", "run", "--judge", "embedded", "--no-report", cwd=tmp_path, code=0)
+    file.write_text("".join(reversed(lines)))
+    refused("rejudge", "run", "--judge", "embedded", cwd=tmp_path, said="has changed since the run")
 
 
 async def test_a_pilot_estimates_the_judging_of_all_dialogues_that_the_run_is_to_have(tmp_path: Path) -> None:
