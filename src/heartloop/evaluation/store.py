@@ -267,14 +267,6 @@ class StoredRun(NamedTuple):
         return cls(path, settings, tuple(digest_of(one, InMemory(one)) for one in transcripts))
 
     @property
-    def transcripts(self) -> tuple[Transcript, ...]:
-        """Reads the dialogues of `digests`, about 40 kB each: without the raw answers of roles, most of a file.
-
-        The policy's stay: its thinking is in no turn.
-        """
-        return tuple(shortened(digest.read()) for digest in self.digests)
-
-    @property
     def started(self) -> str:
         starts = (entry.get("started") for entry in self.log)
         return min((start[:10] for start in starts if isinstance(start, str)), default="")
@@ -301,7 +293,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def shortened(transcript: Transcript) -> Transcript:
-    """The transcript without the raw answers of roles."""
+    """The transcript without the raw answers of roles, most of it; the policy's stay, as its thinking is in no turn."""
     dropped = {"text": "", "reasoning": None}
     calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
     return transcript.model_copy(update={"calls": calls})
