@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript, Usage, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments import registry
 from heartloop.evaluation import parquet
 from heartloop.evaluation.compacting import compact_run
 from heartloop.evaluation.digests import digest_of
@@ -116,6 +118,17 @@ def test_a_digest_of_another_version_is_computed_again(run: Path, monkeypatch: p
         other.setattr(parquet, "packed", lambda digest: b"{}")
         compact_run(run)
     assert [replace(one, place=None) for one in stored_digests(run)] == [digest_of(one) for one in stored_transcripts(run)]
+
+
+def test_a_digest_of_an_environment_with_a_version_of_its_own_is_computed_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compact_run(run)
+    expected = [replace(one, place=None) for one in stored_digests(run)]
+    monkeypatch.setattr(parquet, "unpacked", lambda content, place: pytest.fail("read from the file"))
+    elsewhere = {"sage": EntryPoint("sage", "benches.sage:SPEC", registry.GROUP)}
+    monkeypatch.setattr(registry, "_entries", lambda: elsewhere)
+    assert [replace(one, place=None) for one in stored_digests(run)] == expected
 
 
 def test_play_after_compaction_writes_new_files_and_a_second_compaction_adds_them(run: Path) -> None:

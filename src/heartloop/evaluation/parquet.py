@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from heartloop.core.dialogue import STORED, Transcript, first_problem, parsed, total_usage
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command, readable
+from heartloop.environments.registry import is_shipped
 from heartloop.evaluation.digests import DIGEST_VERSION, Digest, Place, digest_of, packed, unpacked
 
 INDEX = "compacted.json"
@@ -87,10 +88,14 @@ def parquet_lines(path: Path) -> Iterator[tuple[TranscriptRow, bytes]]:
 
 
 def parquet_digests(path: Path) -> Iterator[Digest]:
-    """The digest of every dialogue; computed again from the transcripts if another version wrote the file."""
+    """The digest of every dialogue.
+
+    Computed from the transcripts if another version wrote the file, or for an environment whose version is not heartloop's.
+    """
     with _opened(path) as file:
-        known = (file.schema_arrow.metadata or {}).get(b"digest") == DIGEST_VERSION.encode()
+        same = (file.schema_arrow.metadata or {}).get(b"digest") == DIGEST_VERSION.encode()
         for group in range(file.num_row_groups):
+            known = same and is_shipped(_column(file, group, "environment")[0].as_py().decode())
             for row, value in enumerate(_column(file, group, "digest" if known else "transcript")):
                 place = TranscriptRow(path, group, row)
                 yield unpacked(value.as_py(), place) if known else digest_of(parsed(value.as_py(), place), place)
