@@ -88,10 +88,7 @@ def parquet_lines(path: Path) -> Iterator[tuple[TranscriptRow, bytes]]:
 
 
 def parquet_digests(path: Path) -> Iterator[Digest]:
-    """The digest of every dialogue.
-
-    Computed from the transcripts if another version wrote the file, or for an environment whose version is not heartloop's.
-    """
+    """Every digest, from the dialogue if heartloop or its environment may have another version than when it was stored."""
     with _opened(path) as file:
         same = (file.schema_arrow.metadata or {}).get(b"digest") == DIGEST_VERSION.encode()
         for group in range(file.num_row_groups):

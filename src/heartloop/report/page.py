@@ -379,9 +379,8 @@ class Page:
             )
             for column in self.groups
         ]
-        own = self.output.columns
-        if self.is_sampled:
-            own = tuple(column._replace(name=f"{column.name} (sample)") for column in own)
+        of = " (sample)" if self.is_sampled else ""
+        own = (column._replace(name=column.name + of) for column in self.output.columns)
         return [*(means if self.scale.group_intervals else ()), *own]
 
     @property
