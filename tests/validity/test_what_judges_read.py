@@ -141,8 +141,14 @@ class TestLimit:
 
     def test_only_the_dialogues_that_are_chosen_are_read(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read: list[Transcript] = []
-        monkeypatch.setattr(suites, "shortened", lambda one: read.append(one) or one)
-        assert material_of(load_environment("sage"), [place / "run"], limit=1).dialogues == tuple(read)
+
+        def reading(one: Transcript) -> Transcript:
+            read.append(one)
+            return one
+
+        monkeypatch.setattr(suites, "shortened", reading)
+        chosen = material_of(load_environment("sage"), [place / "run"], limit=1)
+        assert chosen.dialogues == tuple(read)
         assert len(read) == 3
 
     def test_scenarios_that_every_model_has_come_first(self, tmp_path: Path) -> None:

@@ -190,8 +190,8 @@ class Rejudging:
             self._stored[played.key] = _Stored(place, number, played.seed, played.scored)
             first = first or played
             users.add(played.user)
-        for error in unreadable.values():
-            raise error
+        if unreadable:
+            raise next(iter(unreadable.values()))
         if first is None:
             raise UseError(f"{run} has no dialogue to rejudge")
         self.settings = RejudgeSettings(

@@ -335,11 +335,11 @@ class Page:
         return sorted(place for place, count in zip(order, further, strict=True) if count <= room)
 
     @cached_property
-    def _linked(self) -> frozenset[int]:
+    def _linked(self) -> set[int]:
         if not self.is_sampled:
-            return frozenset()
-        places = {id: place for place, id in enumerate(self.ids)}
-        return frozenset([*self.linked, *(places[address] for address in self._addresses())])
+            return set()
+        found = set(self._addresses())
+        return self.linked | {place for place, id in enumerate(self.ids) if id in found}
 
     def _addresses(self) -> Iterator[str]:
         """Of the dialogues that the page links to."""
@@ -356,9 +356,8 @@ class Page:
 
     @cached_property
     def panel_input(self) -> PanelInput:
-        sample = set(self.sample)
-        places = {place: number for number, place in enumerate(self.shown) if place in sample}
-        basis = {model: [places[i] for i in mine if i in places] for model, mine in self._basis.items()}
+        sample, places = set(self.sample), {place: number for number, place in enumerate(self.shown)}
+        basis = {model: [places[i] for i in mine if i in sample] for model, mine in self._basis.items()}
         addresses = [self.ids[place] for place in self.shown]
         return PanelInput(self.card.models, basis, self.texts, addresses, bool(self.learned), options_of(self.settings))
 
