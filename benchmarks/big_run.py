@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -63,6 +64,7 @@ def make_run(folder: Path, run: Path, dialogues: int) -> float:
     settings = played_settings(played.path).model_copy(
         update={"models": tuple(MODELS), "scenarios": scenarios, "repeats": REPEATS, "limit": None}
     )
+    shutil.rmtree(run, ignore_errors=True)  # that of an earlier call
     with RunDirectory(run, settings) as directory:
         files = [directory.worker_file(number).open("w", encoding="utf-8") for number in range(1, 1 + WORKERS)]
         every = product(range(REPEATS), enumerate(scenarios.items()), enumerate(MODELS))

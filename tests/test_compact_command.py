@@ -46,7 +46,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def files(folder: Path) -> dict[str, object]:
     """What is in every file that is not of the moment, and the dialogues of every run without times."""
-    moment = ("log.jsonl", ".lock", "transcripts.jsonl", "0001-000.jsonl", ".parquet", "dialogues.json")
+    moment = ("log.jsonl", ".lock", "transcripts.jsonl", "0001-000.jsonl", ".parquet", "compacted.json")
     found: dict[str, object] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(moment)):
         name = path.relative_to(folder).as_posix()

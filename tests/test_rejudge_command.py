@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from heartloop.core.dialogue import Transcript, read_transcripts
+from heartloop import evaluate
+from heartloop.core.dialogue import Transcript, read_transcripts, write_line
+from heartloop.core.errors import InputError
+from heartloop.environments.registry import load_environment
 from heartloop.environments.sage.scenario import load_scenarios
+from heartloop.evaluation.rescoring import Rejudging
 from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 from tests.released_form import course, log, write
@@ -51,6 +55,19 @@ async def test_only_the_judge_is_called_and_the_source_stays(tmp_path: Path) -> 
     assert not any("user simulator" in line for line in warnings)
     assert "Rejudged: another" in (tmp_path / "run-judged-lab-judge" / "report" / "index.html").read_text()
     refused("rejudge", "run-judged-lab-judge", "--judge", "embedded", cwd=tmp_path, said="is a rejudged run")
+
+
+def test_a_line_that_a_later_one_replaces_need_not_be_readable(tmp_path: Path) -> None:
+    evaluate("sage", "heartloop/silent", user="embedded", limit=1, out=tmp_path / "run", progress=False)
+    file = tmp_path / "run" / "transcripts.jsonl"
+    (played,) = read_transcripts(file)
+    lines = [write_line(played.model_copy(update={"fingerprint": "of another text"})), write_line(played)]
+    file.write_text("".join(lines))
+    judge = load_environment("sage").judge()
+    assert len(Rejudging(tmp_path / "run", judge).jobs) == 1
+    file.write_text("".join(reversed(lines)))
+    with pytest.raises(InputError, match="has changed since the run"):
+        Rejudging(tmp_path / "run", judge)
 
 
 async def test_a_pilot_estimates_the_judging_of_all_dialogues_that_the_run_is_to_have(tmp_path: Path) -> None:

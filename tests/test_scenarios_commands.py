@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -240,9 +241,13 @@ class TestRequests:
             (("--run", "RUN", "--dialogue", "support"), "2 dialogues"),
             (("support-advice-01", "--run", "RUN", "--turn", "99"), "turn is 99"),
             (("--prompt",), "expected a scenario id"),
+            (("support-advice-01", "--run", "EMPTY"), "fits 0 dialogues"),
         ],
     )
-    def test_what_is_not_there_is_refused(self, words: tuple[str, ...], named: str, run: str) -> None:
-        refused = heartloop("scenarios", "show", *(run if word == "RUN" else word for word in words)).exception
+    def test_what_is_not_there_is_refused(self, words: tuple[str, ...], named: str, run: str, tmp_path: Path) -> None:
+        shutil.copy(Path(run, "settings.json"), tmp_path)
+        refused = heartloop(
+            "scenarios", "show", *({"RUN": run, "EMPTY": str(tmp_path)}.get(word, word) for word in words)
+        ).exception
         assert isinstance(refused, UseError)
         assert named in str(refused)

@@ -23,7 +23,8 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.evaluation.api import load_run
 from heartloop.evaluation.compare import agreement
-from heartloop.evaluation.scores import course_of, points_of
+from heartloop.evaluation.digests import digest_of
+from heartloop.evaluation.scores import points_of
 from heartloop.models.recorded import Recording, recordings
 from heartloop.scoring.agreement import spearman
 from heartloop.validity.noise import pair_share
@@ -55,7 +56,7 @@ def noise(recording: Recording, folder: Path) -> dict[str, Any]:
     replay(for_noise(recording), folder / "noise")
     judged = [{one.key: one for one in load_run(rejudged(folder / "noise", judge)).transcripts} for judge in AGAIN]
     moves = [
-        zip(*([after - before for before, after in pairwise(course_of(read[key]))] for read in judged), strict=False)
+        zip(*([after - before for before, after in pairwise(digest_of(read[key]).course)] for read in judged), strict=False)
         for key in judged[0]
     ]
     replies = [changes for dialogue in moves for changes in dialogue]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import pytest
 
 from heartloop.core.dialogue import Failure, Transcript, Usage, write_line
 from heartloop.core.errors import InputError, UseError
+from heartloop.environments import registry
 from heartloop.evaluation import parquet
 from heartloop.evaluation.compacting import compact_run
 from heartloop.evaluation.digests import digest_of
+from heartloop.evaluation.parquet import INDEX
 from heartloop.evaluation.settings import EvaluationSettings
 from heartloop.evaluation.store import (
     RunDirectory,
@@ -79,7 +82,7 @@ def test_reading_gives_the_same_lines_in_the_same_order(run: Path) -> None:
     assert len(before[0]) == 5
     assert compact_run(run) == f"{run}: 5 dialogues compacted, 0.00 MB of JSON lines into 0.01 MB."
     assert content(run) == before
-    assert sorted(path.name for path in run.iterdir()) == [".lock", "dialogues-1", "dialogues.json", "settings.json"]
+    assert sorted(path.name for path in run.iterdir()) == [".lock", "compacted.json", "dialogues-0001", "settings.json"]
     with RunDirectory(run, settings()) as again:
         assert again.finished == {(one.model, one.scenario, one.repeat): one.scored for one in before[1]}
 
@@ -94,6 +97,21 @@ def test_a_place_reads_its_row_and_a_digest_needs_no_transcript(run: Path) -> No
     assert [one.read() for one in digests] == [one for _, one in expected]
 
 
+def test_a_place_reads_the_file_that_is_there_now_and_names_one_that_is_gone(run: Path) -> None:
+    places = [place for place, _ in stored_dialogues(run)]
+    for scenario in ("s7", "s8"):
+        compact_run(run)
+        with pytest.raises(InputError, match=r"cannot read .*transcripts.*\.jsonl: .*compacted meanwhile, rerun"):
+            places[0].read()
+        places = [place for place, _ in stored_dialogues(run)]
+        assert places[0].read() == next(stored_transcripts(run))
+        shutil.rmtree(run)
+        with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet: .*rerun the command"):
+            places[0].read()
+        play(run, talk(scenario))
+        places = [place for place, _ in stored_dialogues(run)]
+
+
 def test_a_digest_of_another_version_is_computed_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as other:
         other.setattr(parquet, "DIGEST_VERSION", "0 0.1")
@@ -102,21 +120,39 @@ def test_a_digest_of_another_version_is_computed_again(run: Path, monkeypatch: p
     assert [replace(one, place=None) for one in stored_digests(run)] == [digest_of(one) for one in stored_transcripts(run)]
 
 
+def test_a_digest_of_an_environment_with_a_version_of_its_own_is_computed_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compact_run(run)
+    expected = [replace(one, place=None) for one in stored_digests(run)]
+    monkeypatch.setattr(parquet, "unpacked", lambda content, place: pytest.fail("read from the file"))
+    elsewhere = {"sage": EntryPoint("sage", "benches.sage:SPEC", registry.GROUP)}
+    monkeypatch.setattr(registry, "_entries", lambda: elsewhere)
+    assert [replace(one, place=None) for one in stored_digests(run)] == expected
+
+
 def test_play_after_compaction_writes_new_files_and_a_second_compaction_adds_them(run: Path) -> None:
     compact_run(run)
-    compacted = (run / "dialogues-1" / "part-00000.parquet").read_bytes()
+    compacted = (run / "dialogues-0001" / "part-00000.parquet").read_bytes()
     play(run, talk("s4"))
     play(run, talk("s5"))
     assert [str(path.relative_to(run)) for path in transcript_files(run)] == [
-        "dialogues-1/part-00000.parquet", "transcripts/0002-000.jsonl", "transcripts/0003-000.jsonl",
+        "dialogues-0001/part-00000.parquet", "transcripts/0002-000.jsonl", "transcripts/0003-000.jsonl",
     ]  # fmt: skip
     before = content(run)
     compact_run(run)
     assert content(run) == before
-    assert (run / "dialogues-1" / "part-00000.parquet").read_bytes() == compacted
+    assert (run / "dialogues-0001" / "part-00000.parquet").read_bytes() == compacted
     assert compact_run(run) == f"{run} has no new dialogue to compact."
     play(run, talk("s6"))
     assert [file.name for file in (run / "transcripts").iterdir()] == ["0004-000.jsonl"], "no name is used twice"
+
+
+def test_a_session_that_plays_nothing_adds_no_file_and_no_folder(run: Path) -> None:
+    compact_run(run)
+    before = {path.name for path in run.iterdir()}
+    play(run)
+    assert {path.name for path in run.iterdir()} == before
 
 
 def test_a_run_of_several_parts_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +170,7 @@ def test_a_run_of_several_parts_and_row_groups(tmp_path: Path, monkeypatch: pyte
 def test_other_tools_read_typed_columns(run: Path) -> None:
     table = pytest.importorskip("pyarrow.parquet")
     compact_run(run)
-    rows = table.read_table(run / "dialogues-1").to_pylist()
+    rows = table.read_table(run / "dialogues-0001").to_pylist()
     assert [(row["scenario"], row["scored"], row["score"], row["points"]) for row in rows[:2]] == [
         ("s0", True, 47.25, 47.25), ("s1", False, None, None),
     ]  # fmt: skip
@@ -242,7 +278,7 @@ def test_what_was_written_is_read_back_before_json_lines_are_removed(run: Path, 
         (lambda run: (run / "transcripts.jsonl").write_bytes(b"{oops}\n"), r"transcripts\.jsonl, line 1, "),
         (lambda run: (run / "settings.json").unlink(), r"no run directory"),
         (lambda run: (run / "settings.json").write_text('{"recipe": {}}'), "is a training run"),
-        (lambda run: (run / "dialogues.json").write_text('{"parts": ["../a.parquet"]}'), r"dialogues\.json, parts\.0: "),
+        (lambda run: (run / "compacted.json").write_text('{"parts": ["../a.parquet"]}'), r"compacted\.json, parts\.0: "),
     ],
 )
 def test_what_cannot_be_compacted_is_named_and_left_as_it_was(run: Path, spoil: Callable[[Path], object], named: str) -> None:
@@ -262,7 +298,7 @@ def test_it_is_refused_while_a_process_plays(run: Path) -> None:
 
 def test_a_part_that_is_missing_or_broken_is_named(run: Path) -> None:
     compact_run(run)
-    part = run / "dialogues-1" / "part-00000.parquet"
+    part = run / "dialogues-0001" / "part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-1])
     for reading in (stored_lines, stored_digests):
         with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet"):
@@ -270,6 +306,20 @@ def test_a_part_that_is_missing_or_broken_is_named(run: Path) -> None:
     part.unlink()
     with pytest.raises(InputError, match=r"cannot read .*part-00000\.parquet"):
         list(stored_lines(run))
+
+
+@pytest.mark.parametrize("played_later", [False, True])
+def test_without_its_index_a_compacted_run_is_refused_and_left_as_it_is(run: Path, played_later: bool) -> None:
+    compact_run(run)
+    if played_later:
+        play(run, talk("s4"))
+    before, index = content(run), (run / INDEX).read_bytes()
+    (run / INDEX).unlink()
+    for command in (compact_run, lambda run: list(stored_digests(run)), play):
+        with pytest.raises(InputError, match=rf"part-00000\.parquet but not {INDEX}"):
+            command(run)
+    (run / INDEX).write_bytes(index)
+    assert content(run) == before
 
 
 def test_without_pyarrow_a_sentence_names_the_extra(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

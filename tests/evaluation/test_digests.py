@@ -11,8 +11,8 @@ import pytest
 from heartloop.core.chat import CONTENT_FILTER
 from heartloop.core.dialogue import Call, Failure, Transcript, Usage
 from heartloop.evaluation.compare import agreement
-from heartloop.evaluation.digests import InMemory, digest_of
-from heartloop.evaluation.scores import course_of, score_card
+from heartloop.evaluation.digests import InMemory, digest_of, shared
+from heartloop.evaluation.scores import score_card
 from heartloop.evaluation.store import comparable, read_run, stored_digests
 from tests.report.talks import bench_talk, perm_talk, sage_talks, talk, write_run_into
 
@@ -29,7 +29,7 @@ def test_a_digest_keeps_all_of_a_dialogue_that_numbers_need() -> None:
     digest = digest_of(dialogue)
     for name in ("environment", "key", "fingerprint", "seed", "facts", "models", "sampling", "prompts", "start", "stop", "score"):
         assert getattr(digest, name) == getattr(dialogue, name), name
-    assert list(digest.course) == course_of(dialogue) == [40, 50, 45]
+    assert list(digest.course) == [40, 50, 45]
     assert list(digest.lengths) == [len(turn.reply) for turn in dialogue.turns]
     assert [bool(words) for words in digest.said] == [False, True, True]
     assert (digest.silences, digest.failed_replies, digest.error) == (2, 1, "it broke")
@@ -40,6 +40,12 @@ def test_a_digest_keeps_all_of_a_dialogue_that_numbers_need() -> None:
         "prompt_tokens": 7,
         "reasoning_tokens": 2,
     }
+
+
+def test_equal_values_of_another_type_are_not_shared() -> None:
+    one = shared({"x": 1})
+    assert shared({"x": 1}) is one
+    assert isinstance(shared({"x": 1.0})["x"], float)
 
 
 def test_the_person_reads_only_the_last_part_of_an_answer_in_parts() -> None:

@@ -174,7 +174,7 @@ def test_compaction_replaces_the_objects_and_other_machines_read_the_same(machin
     machine("b", "report", url)
     machine("a", "compact", url)
     left = objects(url)
-    assert "dialogues-1/part-00000.parquet" in left
+    assert "dialogues-0001/part-00000.parquet" in left
     assert not [name for name in left if name.startswith("transcripts")]
     remote.close_all()
     assert keys(url) == first
@@ -196,7 +196,7 @@ def test_the_index_of_a_compaction_goes_up_after_its_parts_and_before_the_remova
 
         monkeypatch.setattr(MemoryFileSystem, name, noted)
     machine("a", "compact", url)
-    assert order[:3] == ["put_file part-00000.parquet", "put_file dialogues.json", "rm_file transcripts.jsonl"]
+    assert order[:3] == ["put_file part-00000.parquet", "put_file compacted.json", "rm_file transcripts.jsonl"]
 
 
 def test_files_that_a_cleaner_took_from_the_cache_are_fetched_again_and_not_removed_from_the_store(

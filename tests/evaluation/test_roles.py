@@ -111,7 +111,7 @@ async def test_a_model_judges_what_the_embedded_user_says(tmp_path: Path) -> Non
         await evaluate(server, tmp_path, *words, "--judge", "lab/other", "--out", "other")
         await evaluate(server, tmp_path, *words, "--judge", "lab/judge", "--role", "director=lab/d", "--out", "directed")
     one, other, directed = (read_run(tmp_path / name) for name in ("one", "other", "directed"))
-    (transcript, _) = one.transcripts
+    transcript = one.digests[0].read()
     assert transcript.models == {"policy": "lab/policy", "user": "embedded", "judge": "lab/judge", "director": "embedded"}
     assert transcript.sampling["judge"].temperature == 0
     assert transcript.scored

@@ -135,6 +135,15 @@ def test_killed_before_its_settings_were_whole_it_can_be_started_again(tmp_path:
     assert not (tmp_path / "settings.json.part").exists()
 
 
+def test_sessions_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    fill(tmp_path, transcript("a"))
+    (tmp_path / "transcripts").mkdir()
+    for session, score in ((10000, 3.0), (9999, 2.0)):
+        file = tmp_path / "transcripts" / f"{session}-000.jsonl"
+        file.write_text(write_line(transcript("a").model_copy(update={"score": score})), encoding="utf-8")
+    assert [one.score for one in stored_transcripts(tmp_path)][1:] == [2.0, 3.0], "the last one counts"
+
+
 def test_dialogues_of_workers_are_read_after_those_of_one_process_and_their_torn_lines_are_cut(tmp_path: Path) -> None:
     with RunDirectory(tmp_path, settings()) as run:
         files = [run.worker_file(number) for number in (2, 1)]

@@ -161,7 +161,7 @@ def test_a_run_in_s3_survives_kill_9_and_another_machine_plays_the_rest(started:
     assert "1 run" in read
     ended(started("c", "compact", url), 0)
     assert dialogues(url) == []
-    assert "dialogues-1/part-00000.parquet" in objects(url)
+    assert "dialogues-0001/part-00000.parquet" in objects(url)
     assert "24 finished before" in ended(started("a", *EVAL, "--out", url), 0)
     assert "24/24" in ended(started("d", "rejudge", url, "--judge", "embedded"), 0)
     assert set(objects("s3://bucket/runs/one-judged-embedded")) >= {"settings.json", "transcripts.jsonl", "scores.json"}

@@ -14,7 +14,7 @@ import heartloop
 from heartloop.core.dialogue import Transcript
 from heartloop.environments.registry import environment_names
 from heartloop.evaluation.compare import choose_sides, compare
-from heartloop.evaluation.store import read_run
+from heartloop.evaluation.store import read_run, stored_transcripts
 from heartloop.report.site import write_site
 from tests.eqbench_checkout import write_checkout
 from tests.report.talks import HOSTILE, WriteRun, sage_talks, write_run_into
@@ -73,7 +73,7 @@ def every_run(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for variant in ("no_floor", "control"):
         training_run(folder / variant, variants=(variant,), data={"dialogue/failed": 1})
     trained = training_run(folder / "ppo", recipe="rlver_ppo_tiny", made=3)
-    played = read_run(folder / "sage").transcripts
+    played = list(stored_transcripts(folder / "sage"))
     ends = {0: "heartloop/hostile", 3: "heartloop/counsellor"}
     write_held_out(trained, {step: [one for one in played if one.model == model] for step, model in ends.items()})
     return sorted(path.parent for path in folder.glob("*/settings.json"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from heartloop.core.dialogue import Call, Transcript, read_transcripts, write_line
-from heartloop.evaluation.store import read_run
+from heartloop.evaluation.store import stored_transcripts
 from heartloop.report import calls, site
 from heartloop.report.markdown import nodes_of
 from tests.commands import LAB, over_http
@@ -88,14 +88,14 @@ class TestPrompts:
 
 class TestNumbers:
     async def test_seconds_and_retries_are_stored_with_each_call(self, served: tuple[Path, FaultyServer]) -> None:
-        every = [call for played in read_run(served[0]).transcripts for call in played.calls]
+        every = [call for played in stored_transcripts(served[0]) for call in played.calls]
         assert sum(call.retries for call in every) == 2
         assert all(call.seconds >= 0.1 for call in every)
         assert all(call.seconds >= 0.3 for call in every if call.retries), "both attempts and the pause between them"
 
     async def test_they_are_on_the_page_with_the_tokens(self, served: tuple[Path, FaultyServer], tmp_path: Path) -> None:
         site.write_site([served[0]], tmp_path / "site")
-        (played, *_), (shown, *_) = read_run(served[0]).transcripts, data(tmp_path / "site", "dialogues-0.js")["dialogues"]
+        (played, *_), (shown, *_) = stored_transcripts(served[0]), data(tmp_path / "site", "dialogues-0.js")["dialogues"]
         call = played.calls[0]
         counts = [call.usage.prompt_tokens, call.usage.completion_tokens, call.usage.estimated]
         assert shown["calls"][0] == [0, "policy", "reply", 0, *counts, call.seconds, call.retries]

@@ -12,8 +12,9 @@ from heartloop.core.dialogue import Transcript
 from heartloop.core.errors import UseError
 from heartloop.environments.eibench.report import plane_of
 from heartloop.evaluation.compare import choose_sides, compare
+from heartloop.evaluation.digests import digest_of
 from heartloop.evaluation.gate import gate
-from heartloop.evaluation.scores import course_of, points_of, score_card
+from heartloop.evaluation.scores import points_of, score_card
 from heartloop.evaluation.store import StoredRun, comparable
 from heartloop.report.site import write_site
 from tests.report.talks import A, T, WriteRun, bench_talk
@@ -84,9 +85,9 @@ def test_a_scene_has_an_interval_and_one_person_none() -> None:
 
 def test_the_course_is_the_outcome_had_the_talk_ended_there() -> None:
     talk = bench_talk("m", "defense-1", [HALF, BACK, FULL])
-    assert course_of(talk) == [0.0, 50.0, -50.0, 100.0]
-    assert course_of(bench_talk("m", "defense-1", [(40.0, 30.0)], weight=0.25)) == [0.0, 37.5]
-    assert course_of(talk)[-1] == points_of(talk)
+    assert list(digest_of(talk).course) == [0.0, 50.0, -50.0, 100.0]
+    assert list(digest_of(bench_talk("m", "defense-1", [(40.0, 30.0)], weight=0.25)).course) == [0.0, 37.5]
+    assert digest_of(talk).course[-1] == points_of(talk)
     assert points_of(bench_talk("m", "defense-1", [HALF], failed=True)) is None
 
 

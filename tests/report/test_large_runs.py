@@ -15,7 +15,7 @@ from heartloop.evaluation.store import read_run
 from heartloop.report import page as page_module
 from heartloop.report.page import evenly
 from heartloop.report.site import write_site
-from tests.report.talks import WriteRun, pages_of_runs, talk
+from tests.report.talks import PERM, WriteRun, pages_of_runs, perm_talk, talk
 from tests.report.test_calls import data
 
 MODELS, SCENARIOS = ("x/good", "x/plain", "x/mute"), [f"s{n:02}" for n in range(16)]
@@ -67,15 +67,33 @@ def test_a_page_shows_a_sample_with_all_that_it_links_to_and_numbers_of_all(
     assert numbers.findall(html) == numbers.findall((whole / "index.html").read_text())
 
 
-def test_the_parts_of_an_environment_get_the_dialogues_that_are_shown(
+def test_the_parts_of_an_environment_are_computed_on_the_even_sample(
     many: list[Transcript], write_run: WriteRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_module, "MOST_SHOWN", 40)
     (page,) = pages_of_runs(write_run(many))
     given = page.panel_input
-    assert len(given.dialogues) == len(given.addresses) == 40
-    for row in page.card.models:
-        assert row.headline.n == 32
-        behind = given.behind(row)
-        assert behind
-        assert {one.model for one in behind} == {row.model}
+    assert len(given.dialogues) == len(given.addresses) == len(page.shown) == 40
+    behind = {row.model: given.behind(row) for row in page.card.models}
+    keys = [one.key for one in page.dialogues]
+    assert sorted(one.key for mine in behind.values() for one in mine) == sorted(keys[i] for i in page.sample)
+    assert set(page.sample) == set(evenly(page.dialogues)[: len(page.sample)]), "not the best and the worst of all"
+    assert 20 < len(page.sample) < 40
+    for model, mine in behind.items():
+        assert {one.model for one in mine} == {model}
+
+
+def test_columns_of_a_sample_say_so(write_run: WriteRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_run([perm_talk("x/m", f"s{number}", (4, 4, 4, 80)) for number in range(6)], **PERM)
+    (whole,) = pages_of_runs(path)
+    monkeypatch.setattr(page_module, "MOST_SHOWN", 4)
+    (sampled,) = pages_of_runs(path)
+    assert [one.name for one in sampled.columns] == [f"{one.name} (sample)" for one in whole.columns] != []
+
+
+def test_every_environment_shows_models_without_a_dialogue_in_the_sample(every_run: list[Path]) -> None:
+    for run in every_run:
+        for page in pages_of_runs(run) if (run / "transcripts.jsonl").is_file() else ():
+            given = page.panel_input
+            for names in (list(given.basis), list(given.basis)[:1]):
+                page.panel.build(given._replace(basis={**given.basis, **dict.fromkeys(names, ())}))

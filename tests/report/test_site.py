@@ -17,7 +17,7 @@ from heartloop.core.dialogue import Call, Sampling, Transcript, write_line
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import printable
 from heartloop.evaluation.scores import score_card
-from heartloop.evaluation.store import read_run, runs_in
+from heartloop.evaluation.store import read_run, runs_in, stored_transcripts
 from heartloop.report.page import dialogue_ids
 from heartloop.report.site import dialogue_list, write_site
 from tests.report.talks import HOSTILE, WriteRun, pages_of_runs, talk
@@ -208,11 +208,12 @@ def test_of_raw_answers_only_the_policys_are_kept(write_run: WriteRun) -> None:
         Call(role="user", purpose="feel", turn=0, text="{}", reasoning="y"),
     ]
     dialogue = talk("m", "s1", [5], calls=calls)
-    run = read_run(write_run([dialogue]))
-    assert run.transcripts[0].calls[0] == calls[0]  # its thinking is in no turn
-    assert (run.transcripts[0].calls[1].text, run.transcripts[0].calls[1].reasoning) == ("", None)
-    assert run.transcripts[0].turns == dialogue.turns
-    assert score_card(run.transcripts, {}) == score_card([dialogue], {})  # no number needs them
+    (page,) = pages_of_runs(write_run([dialogue]))
+    (shown,) = page.texts
+    assert shown.calls[0] == calls[0]  # its thinking is in no turn
+    assert (shown.calls[1].text, shown.calls[1].reasoning) == ("", None)
+    assert shown.turns == dialogue.turns
+    assert score_card([shown], {}) == score_card([dialogue], {})  # no number needs them
 
 
 @pytest.mark.parametrize("written", ['"\\ud83d"', "NaN", "[" * 5000], ids=["half an emoji", "no number", "too deep"])
@@ -258,7 +259,7 @@ class TestVersionsOfOneBot:
         assert "(after)" not in (site / "settings.html").read_text(encoding="utf-8"), "the command that repeats a run"
 
     def test_parts_of_one_run_stay_one_model(self, write_run: WriteRun, versions: list[Path]) -> None:
-        copy = write_run(read_run(versions[0]).transcripts, "copy")
+        copy = write_run(list(stored_transcripts(versions[0])), "copy")
         shard = write_run([talk("http:bot.yaml", "s3", [1])], "shard")
         [page] = pages_of_runs(versions[0], copy, shard)
         assert [(row.model, row.scored) for row in page.card.models] == [("http:bot.yaml", 3)]

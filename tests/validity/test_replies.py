@@ -17,7 +17,7 @@ from heartloop.core.errors import UseError
 from heartloop.core.tags import tagged
 from heartloop.environments.registry import load_environment
 from heartloop.environments.suites import Material, RunSuite
-from heartloop.evaluation.store import read_run
+from heartloop.evaluation.store import stored_transcripts
 from heartloop.scoring.statistics import pearson_interval
 from heartloop.validity.suites import material_of, run_suites, suite_of
 from tests.commands import heartloop, over_http
@@ -134,7 +134,7 @@ async def test_where_the_model_speaks_first_its_first_reply_answers_nothing(tmp_
 
 async def test_the_command_asks_three_calls_a_reply_and_prints_the_grades(place: Path) -> None:
     words = ("validate", "run", "--suite", "perm", "--judge", "lab/judge", "--limit", "1", "--yes", "--out", "graded")
-    played = [one for one in read_run(place / "run").transcripts if one.scenario == "support-dialectic-01"]
+    played = [one for one in stored_transcripts(place / "run") if one.scenario == "support-dialectic-01"]
     replies = sum(len(dialogue.turns) for dialogue in played)
     judge = FourJudges(*[2] * replies)
     async with FaultyServer(answer=lambda body: judge.answer(*(str(one["content"]) for one in body["messages"]))) as server:

@@ -119,6 +119,7 @@ def test_people_are_read_from_logs_corpora_and_runs(place: Path, chats: Path, tm
     seekers = ("seeker", "supporter")
     dialog = [{"speaker": seekers[n % 2], "content": text} for n, text in enumerate(CHATS[0])]
     (tmp_path / "ESConv.json").write_text(json.dumps([{"dialog": dialog}]), encoding="utf-8")
+    (tmp_path / "dialogues.json").write_text("[]")
     assert [talk.messages for talk in read_people(tmp_path)] == [tuple(CHATS[0][::2])]
     assert len(read_people(place / "run")) == 12
     with pytest.raises(InputError, match="missing"):

@@ -16,6 +16,7 @@ from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import EnvironmentSpec
 from heartloop.environments.suites import Material
 from heartloop.models.baselines import Baseline
+from heartloop.validity import suites
 from heartloop.validity.questionnaires import BLRI
 from heartloop.validity.suites import few, material_of, run_suites, said, thoughts_of
 from tests.environments.shipped import SPECS, name_of
@@ -137,6 +138,18 @@ class TestLimit:
             assert all(scenarios == by_model[0] and len(scenarios) == limit for scenarios in by_model)
             assert smaller < by_model[0]
             smaller = set(by_model[0])
+
+    def test_only_the_dialogues_that_are_chosen_are_read(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[Transcript] = []
+
+        def reading(one: Transcript) -> Transcript:
+            read.append(one)
+            return one
+
+        monkeypatch.setattr(suites, "shortened", reading)
+        chosen = material_of(load_environment("sage"), [place / "run"], limit=1)
+        assert chosen.dialogues == tuple(read)
+        assert len(read) == 3
 
     def test_scenarios_that_every_model_has_come_first(self, tmp_path: Path) -> None:
         play_run(tmp_path, "reflector", "silent", limit=3, turns=1)

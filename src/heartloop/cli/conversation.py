@@ -283,14 +283,15 @@ def run_talk(
         async def play(job: Job) -> Transcript:
             return transcript if job.model == HUMAN else await plan.play(job)
 
-        played = play_run(path, replace(plan, play=play, check=None), max_connections=8).run
-    if len(played.transcripts) > 1:
-        console.print(standings(played.transcripts, name_of(transcript)))
+        run = play_run(path, replace(plan, play=play, check=None), max_connections=8).run
+        played = [digest.read() for digest in run.digests]
+    if len(played) > 1:
+        console.print(standings(played, name_of(transcript)))
         if transcript.stop == "cut":
             console.print("You ended the dialogue early; the others played to its end.", style="dim")
     elif asked:
         console.print("Baselines are played with the embedded user only.", style="dim")
-    if (better := better_than(transcript, recorded_dialogues(spec.name, chosen) or played.transcripts, spec.scale)) is not None:
+    if (better := better_than(transcript, recorded_dialogues(spec.name, chosen) or played, spec.scale)) is not None:
         console.print(better_one(spec, better, recorded=better.user != transcript.user))
     if asked and (spent := plan.models.meter.summary()):
         console.print(spent)

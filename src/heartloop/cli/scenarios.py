@@ -141,7 +141,8 @@ def _stored(run: Path, key: str, turn: int, scenarios: str | None) -> tuple[Envi
     places = {"|".join(map(str, one.key)): (number, place) for number, (place, one) in enumerate(stored_dialogues(run))}
     named = [name for name in places if key == name] or [name for name in places if key in name]
     if len(named) != 1:
-        raise UseError(f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one such as {min(places)!r}")
+        such = min(places, default="model|scenario|repeat")
+        raise UseError(f"--dialogue {key!r} fits {amount(len(named), 'dialogue')} of {run}; expected one such as {such!r}")
     number, place = places[named[0]]
     played = place.read()
     if turn > len(played.turns) + (played.failure is not None):

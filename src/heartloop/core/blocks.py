@@ -186,7 +186,7 @@ class PanelInput(NamedTuple):
     models: Sequence[ModelRow]
     """In the order of the leaderboard; a model's place is its colour."""
     basis: Mapping[str, Sequence[int]]
-    """By model, indices of the dialogues behind its number."""
+    """By model, indices of the dialogues behind its number; of a large page those of an even sample, perhaps none."""
     dialogues: Sequence[Transcript]
     addresses: Sequence[str]
     """By dialogue, the fragment that opens it."""

@@ -402,6 +402,9 @@ def write_line(transcript: Transcript) -> str:
     return transcript.model_dump_json() + "\n"
 
 
+STORED = "the dialogues of this run; if it was compacted meanwhile, rerun the command"
+
+
 class TranscriptLine(NamedTuple):
     """A transcript's place on disk: a line of a file, by its offset in bytes."""
 
@@ -413,7 +416,7 @@ class TranscriptLine(NamedTuple):
         return f"{self.path}, line {self.number}"
 
     def read(self) -> Transcript:
-        with self.path.open("rb") as file:
+        with readable(self.path, STORED), self.path.open("rb") as file:
             file.seek(self.start)
             return parsed(file.readline(), self)
 

@@ -30,7 +30,11 @@ def _entries() -> Mapping[str, EntryPoint]:
 
 def environment_names() -> list[str]:
     """Names of all installed environments, the shipped ones first; loads none of them."""
-    return sorted(_entries(), key=lambda name: not _entries()[name].value.startswith("heartloop."))
+    return sorted(_entries(), key=lambda name: not is_shipped(name))
+
+
+def is_shipped(name: str) -> bool:
+    return name in _entries() and _entries()[name].value.startswith("heartloop.")
 
 
 @cache

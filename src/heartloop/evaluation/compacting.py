@@ -1,4 +1,4 @@
-"""A run's JSON lines written as Parquet. `dialogues.json` is replaced last: before that, and without it, the JSON lines count."""
+"""A run's JSON lines written as Parquet. `compacted.json` is replaced last: before that, and without it, the JSON lines count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heartloop.core.system import replacing, reported
 from heartloop.core.text import amount
 from heartloop.evaluation.digests import Place
 from heartloop.evaluation.parquet import INDEX, Compacted, parquet_lines, write_parts
-from heartloop.evaluation.store import json_lines, locked, new_lines, saved_settings
+from heartloop.evaluation.store import compacted_in, json_lines, locked, new_lines, saved_settings
 
 _FOLDER = re.compile(r"dialogues-(\d+)(?:\.part)?")
 
@@ -33,8 +33,8 @@ def compact_run(run: Path) -> str:
 
 
 def _compact(run: Path) -> str:
+    before = compacted_in(run, files := json_lines(run))
     _remove_unnamed(run)
-    before, files = Compacted.of(run), json_lines(run)
     covered = dict(before.covered)
     dialogues = size = 0
     written = hashlib.sha256()
@@ -47,7 +47,7 @@ def _compact(run: Path) -> str:
             written.update(line)
             covered[place.path.relative_to(run).as_posix()] = place.start + len(line)
 
-    folder = run / f"dialogues-{1 + max((int(part.split('/')[0].split('-')[1]) for part in before.parts), default=0)}"
+    folder = run / f"dialogues-{1 + max((int(part.split('/')[0].split('-')[1]) for part in before.parts), default=0):04}"
     try:
         with replacing(folder) as unfinished:
             unfinished.mkdir()

@@ -1,4 +1,4 @@
-"""Dialogues of a run as Parquet: `dialogues.json` names the files, and the JSON lines that they hold.
+"""Dialogues of a run as Parquet: `compacted.json` names the files, and the JSON lines that they hold.
 
 A file has the exact JSON line of each dialogue (`transcript`), its digest, and columns for people who read it with other tools.
 """
@@ -15,17 +15,18 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from heartloop.core.dialogue import Transcript, first_problem, parsed, total_usage
+from heartloop.core.dialogue import STORED, Transcript, first_problem, parsed, total_usage
 from heartloop.core.errors import InputError, UseError
 from heartloop.core.system import install_command, readable
+from heartloop.environments.registry import is_shipped
 from heartloop.evaluation.digests import DIGEST_VERSION, Digest, Place, digest_of, packed, unpacked
 
-INDEX = "dialogues.json"
+INDEX = "compacted.json"
 PART = 5_120
 """Dialogues of a file."""
 GROUP = 128
 """Dialogues of a row group, which is read whole: about 2 MB."""
-_KEPT_GROUPS = 16
+_KEPT_GROUPS = 64
 _SAME = ("environment", "model", "scenario", "fingerprint", "preset", "variant", "user", "stop")
 _TYPES = {
     **dict.fromkeys(_SAME, "string"),
@@ -37,11 +38,11 @@ _TYPES = {
 
 
 class Compacted(BaseModel):
-    """Content of `dialogues.json`. Parts that it does not name are of a compaction that was killed."""
+    """Content of `compacted.json`. Parts that it does not name are of a compaction that was killed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    parts: tuple[Annotated[str, Field(pattern=r"^dialogues-\d+/part-\d{5,}\.parquet$")], ...] = ()
+    parts: tuple[Annotated[str, Field(pattern=r"^dialogues-\d{4,}/part-\d{5,}\.parquet$")], ...] = ()
     covered: Mapping[str, int] = {}
     """By JSON-lines file the number of its first bytes that the parts hold; sessions after it use other files."""
 
@@ -68,11 +69,13 @@ class TranscriptRow(NamedTuple):
         return f"{self.path}, row {self.row} of group {self.group}"
 
     def read(self) -> Transcript:
-        return parsed(_group(self.path, self.group)[self.row].as_py(), self)
+        with readable(self.path, STORED):
+            written = self.path.stat().st_mtime_ns
+        return parsed(_group(self.path, written, self.group)[self.row].as_py(), self)
 
 
 @lru_cache(_KEPT_GROUPS)
-def _group(path: Path, group: int) -> Any:
+def _group(path: Path, written: int, group: int) -> Any:
     with _opened(path) as file:
         return _column(file, group, "transcript")
 
@@ -85,10 +88,11 @@ def parquet_lines(path: Path) -> Iterator[tuple[TranscriptRow, bytes]]:
 
 
 def parquet_digests(path: Path) -> Iterator[Digest]:
-    """The digest of every dialogue; computed again from the transcripts if another version wrote the file."""
+    """Every digest, from the dialogue if heartloop or its environment may have another version than when it was stored."""
     with _opened(path) as file:
-        known = (file.schema_arrow.metadata or {}).get(b"digest") == DIGEST_VERSION.encode()
+        same = (file.schema_arrow.metadata or {}).get(b"digest") == DIGEST_VERSION.encode()
         for group in range(file.num_row_groups):
+            known = same and is_shipped(_column(file, group, "environment")[0].as_py().decode())
             for row, value in enumerate(_column(file, group, "digest" if known else "transcript")):
                 place = TranscriptRow(path, group, row)
                 yield unpacked(value.as_py(), place) if known else digest_of(parsed(value.as_py(), place), place)

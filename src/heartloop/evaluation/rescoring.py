@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Sampling, Transcript, write_line
-from heartloop.core.errors import InputError, UseError
+from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.system import replacing, reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
@@ -180,11 +180,18 @@ class Rejudging:
         self._stored: dict[tuple[str, str, int], _Stored] = {}  # the last line of each
         first: Transcript | None = None
         users: set[str] = set()
+        unreadable: dict[tuple[str, str, int], HeartloopError] = {}
         for number, (place, played) in enumerate(stored_dialogues(run)):  # one at a time: all may not fit into memory
-            check_readable(played, self._scenario(number, played), judge)
+            unreadable.pop(played.key, None)
+            try:
+                check_readable(played, self._scenario(number, played), judge)
+            except HeartloopError as error:
+                unreadable[played.key] = error
             self._stored[played.key] = _Stored(place, number, played.seed, played.scored)
             first = first or played
             users.add(played.user)
+        if unreadable:
+            raise next(iter(unreadable.values()))
         if first is None:
             raise UseError(f"{run} has no dialogue to rejudge")
         self.settings = RejudgeSettings(

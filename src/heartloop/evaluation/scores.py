@@ -202,11 +202,6 @@ def points_of(transcript: Transcript) -> float | None:
     return None if transcript.score is None else scale_of(transcript.environment).points * transcript.score
 
 
-def course_of(transcript: Transcript) -> list[float]:
-    """Points at the start and after every judged reply; an unjudged reply adds no value."""
-    return scale_of(transcript.environment).course(transcript)
-
-
 def group_of(dialogue: Dialogue) -> str:
     return dialogue.facts.get(scale_of(dialogue.environment).group, "")
 

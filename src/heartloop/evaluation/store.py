@@ -1,6 +1,6 @@
 """Run directories: `settings.json`, transcripts, `log.jsonl`, `scores.json`, and which runs can share a table.
 
-The dialogues of a run, in the order of reading: Parquet that `dialogues.json` names (`heartloop.evaluation.parquet`), then
+The dialogues of a run, in the order of reading: Parquet that `compacted.json` names (`heartloop.evaluation.parquet`), then
 `transcripts.jsonl`, written by one process, then `transcripts/NNNN-WWW.jsonl`, written by worker WWW of session NNNN; worker 000
 is the process that holds the lock.
 """
@@ -37,7 +37,7 @@ from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.digests import Dialogue, Digest, InMemory, Place, digest_of, scale_of
-from heartloop.evaluation.parquet import Compacted, parquet_digests, parquet_lines
+from heartloop.evaluation.parquet import INDEX, Compacted, parquet_digests, parquet_lines
 from heartloop.evaluation.remote import MOST_BYTES, is_copy, sibling
 from heartloop.evaluation.scores import (
     FAILURE_CASES,
@@ -66,8 +66,17 @@ def transcript_files(run: Path) -> list[Path]:
 
 def json_lines(run: Path) -> list[Path]:
     """The JSON-lines files of a run's dialogues."""
-    numbered = sorted(path for path in run.glob("transcripts/*.jsonl") if _session(path.relative_to(run).as_posix()))
-    return [path for path in (run / _OWN, *numbered) if path.is_file()]
+    sessions = ((_session(path.relative_to(run).as_posix()), path) for path in run.glob("transcripts/*.jsonl"))
+    return [path for path in (run / _OWN, *(path for session, path in sorted(sessions) if session)) if path.is_file()]
+
+
+def compacted_in(run: Path, files: Sequence[Path]) -> Compacted:
+    """What Parquet holds besides some JSON lines; raises if the index was lost: the first session's lines are in none of them."""
+    compacted = Compacted.of(run)
+    lost = not compacted.parts and all(_session(path.relative_to(run).as_posix()) > 1 for path in files)
+    if lost and (parts := sorted(run.glob("dialogues-*[0-9]/*.parquet"))):
+        raise InputError(f"{run} has {parts[0].relative_to(run)} but not {INDEX}, which names such files; copy it to there, too")
+    return compacted
 
 
 def new_lines(run: Path, files: Sequence[Path], compacted: Compacted) -> Iterator[tuple[TranscriptLine, bytes]]:
@@ -90,7 +99,7 @@ def stored_digests(run: Path) -> Iterator[Digest]:
 
 def _stored(run: Path, of_part: Callable[[Path], Iterator[_T]], of_line: Callable[[Place, bytes], _T]) -> Iterator[_T]:
     files = json_lines(run)  # before the index, so that a compaction that finishes now hides none
-    compacted = Compacted.of(run)
+    compacted = compacted_in(run, files)
     if not files and not compacted.parts:
         saved_settings(run)  # raises if this is no run directory
     for part in compacted.parts:
@@ -193,18 +202,23 @@ class RunDirectory:
         else:
             with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
                 if self._file is None:
+                    self.transcripts.parent.mkdir(exist_ok=True)
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
                 self._file.flush()
                 if is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
                     self._file.close()
                     self._file, self._session = None, self._session + 1
-                    self.transcripts = self.worker_file(0)
+                    self.transcripts = self._numbered(0)
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:
         """The file to which a worker of this session, from number 1, appends finished dialogues."""
-        (self.path / "transcripts").mkdir(exist_ok=True)
+        with reported(f"write to {self.path}"):
+            (self.path / "transcripts").mkdir(exist_ok=True)
+        return self._numbered(number)
+
+    def _numbered(self, number: int) -> Path:
         return self.path / f"transcripts/{self._session:04}-{number:03}.jsonl"
 
     def _count(self, transcript: Transcript) -> None:
@@ -228,7 +242,7 @@ class RunDirectory:
         used = {*Compacted.of(self.path).covered, *(file.relative_to(self.path).as_posix() for file in files)}
         self._session = 1 + max(map(_session, used), default=0)
         first = self._session == 1 and (not used or (self.transcripts in files and not is_copy(self.path)))
-        self.transcripts = self.path / _OWN if first else self.worker_file(0)
+        self.transcripts = self.path / _OWN if first else self._numbered(0)
         for file in files:
             cut_torn_tail(file)
         for transcript in stored_transcripts(self.path):
@@ -251,14 +265,6 @@ class StoredRun(NamedTuple):
     def of(cls, path: Path, settings: Mapping[str, Any], transcripts: Iterable[Transcript]) -> Self:
         """A run of dialogues in memory."""
         return cls(path, settings, tuple(digest_of(one, InMemory(one)) for one in transcripts))
-
-    @property
-    def transcripts(self) -> tuple[Transcript, ...]:
-        """Reads the dialogues of `digests`, about 40 kB each: without the raw answers of roles, most of a file.
-
-        The policy's stay: its thinking is in no turn.
-        """
-        return tuple(shortened(digest.read()) for digest in self.digests)
 
     @property
     def started(self) -> str:
@@ -287,7 +293,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 
 def shortened(transcript: Transcript) -> Transcript:
-    """The transcript without the raw answers of roles."""
+    """The transcript without the raw answers of roles, most of it; the policy's stay, as its thinking is in no turn."""
     dropped = {"text": "", "reasoning": None}
     calls = tuple(call if call.role == "policy" else call.model_copy(update=dropped) for call in transcript.calls)
     return transcript.model_copy(update={"calls": calls})

@@ -13,7 +13,8 @@ from heartloop.core.text import nearest
 from heartloop.environments.episode import SILENCE, YOU_BEGIN, own_prompt
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scenario
-from heartloop.evaluation.scores import course_of, options_of, points_of
+from heartloop.evaluation.digests import scale_of
+from heartloop.evaluation.scores import options_of, points_of
 
 TABLES = ("dialogues", "turns", "calls")
 _KEY = ("environment", "model", "scenario", "repeat")
@@ -66,7 +67,7 @@ def _dialogues(transcripts: Iterable[Transcript]) -> Iterable[Row]:
 def _turns(transcripts: Iterable[Transcript]) -> Iterable[Row]:
     for dialogue in transcripts:
         judged = [turn.index for turn in dialogue.turns if turn.state is not None]
-        course = course_of(dialogue)[1:] if judged else []
+        course = scale_of(dialogue.environment).course(dialogue)[1:] if judged else []
         points = dict(zip(judged, course, strict=True)) if len(course) == len(judged) else {}
         rewards = dialogue.rewards if len(dialogue.rewards) == len(dialogue.turns) else ()
         before = dialogue.opening

@@ -28,7 +28,8 @@ from heartloop.core.system import reported
 from heartloop.core.text import amount, csv_cell
 from heartloop.environments.registry import load_environment
 from heartloop.evaluation.api import Run, load_run
-from heartloop.evaluation.scores import course_of, points_of
+from heartloop.evaluation.digests import scale_of
+from heartloop.evaluation.scores import points_of
 from heartloop.evaluation.store import RAW
 from heartloop.evaluation.tables import TABLES, PolicyPrompts, messages_of, table_of
 from heartloop.models.budget import is_baseline
@@ -367,7 +368,7 @@ def _dialogues(run: Run, models: Sequence[str]) -> tuple[list[_Dialogue], list[s
 def _replies(dialogue: _Dialogue) -> Iterator[_Candidate]:
     """The judged replies of a dialogue that are neither silent nor truncated, with the change of the points by each."""
     judged = [turn for turn in dialogue.stored.turns if turn.state is not None]
-    course = course_of(dialogue.stored)
+    course = scale_of(dialogue.stored.environment).course(dialogue.stored)
     if len(course) != len(judged) + 1:  # the environment does not say what a single reply changed
         return
     change = {turn.index: after - before for turn, before, after in zip(judged, course, course[1:], strict=False)}

@@ -287,9 +287,8 @@ def mean_curve(curves: Sequence[Sequence[float]], turns: int) -> list[float]:
     [40.0, 40.0, 45.0, 45.0]
     """
     filled = [curve for curve in curves if curve]
-    return (
-        [statistics.fmean([curve[min(turn, len(curve) - 1)] for curve in filled]) for turn in range(turns + 1)] if filled else []
-    )
+    shown = range(turns + 1 if filled else 0)
+    return [statistics.fmean([curve[min(turn, len(curve) - 1)] for curve in filled]) for turn in shown]
 
 
 def path_of(curve: Sequence[float], frame: Frame) -> str:

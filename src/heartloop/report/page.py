@@ -13,7 +13,7 @@ import statistics
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -202,11 +202,12 @@ class Page:
         self.linked: set[int] = set()
         """Places in `dialogues` of those to which other pages link."""
         self._most_shown = MOST_SHOWN if most_shown is None else most_shown
-        if len(self.dialogues) > self._most_shown:
+        self.is_sampled = len(self.dialogues) > self._most_shown
+        if self.is_sampled:
             self.notes.append(
-                f"This page shows {self._most_shown:,} of {len(self.dialogues):,} dialogues: those it links to, such as the best "
-                "and the worst of every model, and an even sample of the scenarios, the same for every model. What "
-                f"{self.title} adds to the page is computed on these; every other number on all."
+                f"This page shows {self._most_shown:,} of {len(self.dialogues):,} dialogues: an even sample of the scenarios, "
+                "the same for every model, and those it links to, such as the best and the worst of every model. What "
+                f"{self.title} adds to the page is computed on the even sample; every other number on all."
             )
         self.ids = dialogue_ids(self.dialogues)
         models = [row.model for row in card.models]
@@ -324,11 +325,21 @@ class Page:
     @cached_property
     def shown(self) -> list[int]:
         """Places in `dialogues` of those with texts."""
-        if len(self.dialogues) <= self._most_shown:
-            return list(range(len(self.dialogues)))
-        places = {id: place for place, id in enumerate(self.ids)}
-        first = [*self.linked, *(places[address] for address in self._addresses())]
-        return sorted([*dict.fromkeys([*first, *evenly(self.dialogues)])][: self._most_shown])
+        return sorted({*self._linked, *self.sample})
+
+    @cached_property
+    def sample(self) -> list[int]:
+        """Places in `dialogues` of an even sample: what is shown, without those only for a link."""
+        order, room = evenly(self.dialogues), self._most_shown - len(self._linked)
+        further = accumulate(place not in self._linked for place in order)
+        return sorted(place for place, count in zip(order, further, strict=True) if count <= room)
+
+    @cached_property
+    def _linked(self) -> set[int]:
+        if not self.is_sampled:
+            return set()
+        found = set(self._addresses())
+        return self.linked | {place for place, id in enumerate(self.ids) if id in found}
 
     def _addresses(self) -> Iterator[str]:
         """Of the dialogues that the page links to."""
@@ -345,8 +356,8 @@ class Page:
 
     @cached_property
     def panel_input(self) -> PanelInput:
-        places = {place: number for number, place in enumerate(self.shown)}
-        basis = {model: [places[i] for i in mine if i in places] for model, mine in self._basis.items()}
+        sample, places = set(self.sample), {place: number for number, place in enumerate(self.shown)}
+        basis = {model: [places[i] for i in mine if i in sample] for model, mine in self._basis.items()}
         addresses = [self.ids[place] for place in self.shown]
         return PanelInput(self.card.models, basis, self.texts, addresses, bool(self.learned), options_of(self.settings))
 
@@ -367,7 +378,9 @@ class Page:
             )
             for column in self.groups
         ]
-        return [*(means if self.scale.group_intervals else ()), *self.output.columns]
+        of = " (sample)" if self.is_sampled else ""
+        own = (column._replace(name=column.name + of) for column in self.output.columns)
+        return [*(means if self.scale.group_intervals else ()), *own]
 
     @property
     def lede(self) -> str:

@@ -28,7 +28,7 @@ from heartloop.environments.dialogue_text import chance, dialogue_text
 from heartloop.environments.registry import load_environment, specs
 from heartloop.environments.spec import EnvironmentSpec, Lazy, load_attribute
 from heartloop.environments.suites import Answers, Material, Question, RejudgingSuite, Result, RunSuite
-from heartloop.evaluation.store import read_run, saved_settings
+from heartloop.evaluation.store import read_run, saved_settings, shortened
 from heartloop.scoring.statistics import Interval, estimate
 
 GENERIC: Mapping[str, Lazy] = {
@@ -98,10 +98,11 @@ def material_of(
     dialogues: list[Transcript] = []
     found: dict[str, object] = {}
     for run in runs:
-        scored = [one for one in {transcript.key: transcript for transcript in read_run(run).transcripts}.values() if one.scored]
+        scored = [one for one in {one.key: one for one in read_run(run).digests}.values() if one.scored]
         models = Counter((one.scenario, one.repeat) for one in scored)
         order = sorted(models, key=lambda place: (-models[place], chance("validate", *place)))
-        dialogues += [one for one in scored if (one.scenario, one.repeat) in set(order[:limit])]
+        chosen = set(order[:limit])
+        dialogues += [shortened(one.read()) for one in scored if (one.scenario, one.repeat) in chosen]
         try:
             found |= {scenario.id: scenario for scenario in spec.scenarios.load(scenarios or saved_settings(run)["scenario_set"])}
         except (HeartloopError, KeyError):
