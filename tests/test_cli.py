@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from unittest.mock import Mock
 from xml.etree import ElementTree
@@ -23,10 +25,18 @@ from heartloop.environments.registry import specs
 from heartloop.environments.sage.scenario import load_scenarios
 from heartloop.evaluation.store import stored_transcripts
 from heartloop.training.recipe import recipe_names
-from tests.commands import KEY, LAB, files_with, heartloop, over_http, refused
+from tests.commands import KEY, LAB, environment, files_with, heartloop, over_http, refused
 from tests.faulty_server import FaultyServer
 from tests.write_docs import contexts
 
+SLOW = """
+import asyncio
+from pathlib import Path
+
+async def reply(messages):
+    Path("asked").touch()
+    await asyncio.sleep(60)
+"""
 EMBEDDED = ("eval", "sage", "--user", "embedded", "--model", "heartloop/reflector")
 
 
@@ -106,6 +116,29 @@ def test_check_of_a_broken_environment_ends_with_exit_code_1(monkeypatch: pytest
     monkeypatch.setattr("heartloop.environments.check.check_environment", broken)
     done = CliRunner().invoke(app, ["check", "sage"])
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", "heartloop: the rewards do not add up\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interrupt", [signal.SIG_DFL, signal.SIG_IGN], ids=["in front", "in the background of a script"])
+def test_sigterm_ends_a_command_as_ctrl_c_does(interrupt: signal.Handlers, tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    words = ("eval", "sage", "--user", "embedded", "--model", "python:slow:reply", "--limit", "1", "--out", "run")
+    with subprocess.Popen(
+        [sys.executable, "-m", "heartloop.cli", *words], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, interrupt),
+    ) as running:  # fmt: skip
+        try:
+            until = time.monotonic() + 30
+            while not (tmp_path / "asked").exists() and time.monotonic() < until:
+                time.sleep(0.01)
+            running.terminate()
+            said = running.communicate(timeout=10)[1]
+        finally:
+            running.kill()
+    assert running.returncode == 130
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
 
 
 def test_help_groups_the_commands_by_what_they_are_for(tmp_path: Path) -> None:

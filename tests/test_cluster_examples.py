@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,6 +94,36 @@ def test_shards_one_of_them_killed_merge_into_the_run_of_one_process(jobs: Jobs,
         assert sorted(dialogues(merged), key=str) == sorted(dialogues(tmp_path / "one"), key=str)
         assert (merged / "settings.json").read_text() == (tmp_path / "one" / "settings.json").read_text()
         assert (merged / "report" / "index.html").is_file()
+
+
+def test_ray_on_slurm_has_all_cpus_of_its_task_and_finds_the_cluster_at_the_first_node(tmp_path: Path) -> None:
+    for name, text in {"srun": SHIM, "scontrol": "#!/bin/sh\necho node3; echo node4\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    given = {
+        "COMMANDS": str(tmp_path / "commands"), "CONFIG": "eval.yaml", "RUNS": "runs", "SLURM_JOB_NODELIST": "node[3-4]",
+        "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_PER_TASK": "6", "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }  # fmt: skip
+    subprocess.run(["bash", str(ROOT / "examples" / "slurm" / "ray.sh")], env=given, check=True, timeout=30)
+    words = (tmp_path / "commands").read_text(encoding="utf-8").split("\0")
+    srun, ray, run = (words[:2], words[2 : words.index("--")], words[words.index("--") + 1 :])
+    assert srun == ["--cpus-per-task=6", "ray"]
+    assert [ray[ray.index(name) + 1] for name in ("--address", "--min-nodes", "--num-cpus")] == ["node3:6379", "2", "6"]
+    assert run[run.index("--ray") + 1] == "node3:6379"
+
+
+def test_ray_on_kubernetes_runs_in_the_head_pod_with_the_settings_keys_and_volume_of_the_shards() -> None:
+    page = (ROOT / "examples" / "kubernetes" / "README.md").read_text(encoding="utf-8").partition("## One run on Ray")[2]
+    cluster = YAML(typ="safe").load(page.partition("```yaml\n")[2].partition("```")[0])["spec"]
+    _, _, shards = documents("shards.yaml")
+    of_shards = shards["spec"]["template"]["spec"]
+    for pod in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        spec = pod["template"]["spec"]
+        assert (spec["securityContext"], spec["volumes"]) == (of_shards["securityContext"], of_shards["volumes"])
+        [here], there = spec["containers"], container(shards)
+        assert all(here[name] == there[name] for name in ("image", "envFrom", "volumeMounts"))
+    [command] = re.findall(r'kubectl exec "\$head" -- heartloop (.*)', page)
+    assert "--config /config/eval.yaml --ray auto --out /runs/" in command
 
 
 def test_the_shards_of_kubernetes_are_as_many_as_its_tasks_and_use_one_image_and_volume() -> None:

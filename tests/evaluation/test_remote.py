@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +21,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import heartloop as package
 from heartloop.cli.main import app
-from heartloop.core.errors import UseError
-from heartloop.evaluation import remote, store
+from heartloop.core.errors import InputError, SettingsMismatch, UseError
+from heartloop.evaluation import remote, rescoring, store
 from tests.commands import Done, heartloop, refused
 from tests.write_docs import contexts
 
@@ -95,6 +96,13 @@ def test_another_machine_resumes_reports_and_compares(machine: Callable[..., Don
     assert len(keys(f"{url}-judged-embedded")) == 3
     machine("e", "merge", url, url, "--out", f"{url}-merged", code=2)
     assert "B - A" in machine("e", "compare", url, f"{url}-judged-embedded").out
+
+
+def test_next_to_the_root_of_a_bucket_is_no_place() -> None:
+    run = remote.new("memory://bucket")
+    with pytest.raises(UseError, match=r"memory://bucket.*--out"):
+        remote.sibling(run, "bucket-judged")
+    assert remote.sibling(remote.new("memory://bucket/one"), "two") == remote.new("memory://bucket/two")
 
 
 def test_every_session_and_machine_continues_in_an_object_of_its_own(
@@ -188,19 +196,67 @@ def test_files_that_a_cleaner_took_from_the_cache_are_fetched_again_and_not_remo
     assert objects(url)["transcripts.jsonl"] == before["transcripts.jsonl"]
 
 
-def test_a_second_driver_is_refused_until_the_lock_is_old(machine: Callable[..., Done], url: str) -> None:
-    def lock(age: float) -> None:
-        put(f"{url}/.lock", json.dumps({"owner": "other", "host": "node7", "time": time.time() - age}).encode())
+@pytest.mark.parametrize("gone", ["", "transcripts.jsonl", "settings.json"])
+def test_a_copy_that_is_removed_while_a_command_writes_leaves_the_store_as_it_is_and_is_reported(
+    gone: str, machine: Callable[..., Done], url: str, tmp_path: Path
+) -> None:
+    at = f"file://{tmp_path}/store/one"
+    machine("a", *EVAL, "--out", at)
+    copy, before = remote.new(at), objects(at).keys() - {".lock"}
+    if gone:
+        (copy / gone).unlink()
+    else:
+        shutil.rmtree(copy)
+    with pytest.raises(UseError, match="gone"):
+        remote._copies[at].sync()
+    (said,) = remote.close_all()
+    assert str(copy) in said
+    assert objects(at).keys() - {".lock"} == before
+    assert len(keys(at)) == 3
 
-    lock(60)
+
+def test_old_pages_and_parts_without_an_index_are_removed_from_the_store(url: str) -> None:
+    run = remote.new(url)
+    for name in ("settings.json", "report/comparison.html", "dialogues-0001/part-00000.parquet"):
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("{}")
+    remote._copies[url].sync()
+    for name in ("report/comparison.html", "dialogues-0001/part-00000.parquet"):
+        (run / name).unlink()
+    assert remote.close_all() == []
+    assert objects(url).keys() == {"settings.json"}
+    assert not fsspec.open(url).fs.exists(f"{url}/report/comparison.html")
+
+
+def test_a_run_that_cannot_be_rescored_leaves_nothing_in_the_store(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine("a", *EVAL, "--out", url)
+    monkeypatch.setattr(rescoring, "ALLOWED_UNSCORED", -1)
+    unlink = Path.unlink
+
+    def after_an_upload(self: Path, *given: Any, **more: Any) -> None:
+        for copy in remote._copies.values() if self.name.startswith("transcripts.jsonl") else ():
+            copy.sync()
+        unlink(self, *given, **more)
+
+    monkeypatch.setattr(Path, "unlink", after_an_upload)
+    done = machine("a", "rescore", url, "--out", f"{url}-again", "-E", "failure_below=5", code=2)
+    assert "cannot be rescored" in done.err
+    assert "gone" not in done.err
+    assert objects(f"{url}-again") == {}
+
+
+def test_a_second_driver_is_refused_until_the_lock_is_old(machine: Callable[..., Done], url: str) -> None:
+    lock(url, age=60)
     message = machine("a", *EVAL, "--out", url, code=2).err
     assert url in message
     assert "node7" in message
     assert objects(url).keys() == {".lock"}
-    lock(121)
+    lock(url, age=121)
     machine("a", *EVAL, "--out", url)
     assert ".lock" not in objects(url)
-    lock(60)
+    lock(url, age=60)
     assert "1 run" in machine("b", "report", url).out, "reading needs no lock"
 
 
@@ -236,6 +292,44 @@ def test_dialogues_are_uploaded_while_the_run_goes_on(url: str, monkeypatch: pyt
     assert len(run.transcripts) == len(keys(url)) == 6
 
 
+def lock(url: str, *, age: float = 0.0) -> None:
+    put(f"{url}/.lock", json.dumps({"owner": "other", "host": "node7", "time": time.time() - age}).encode())
+
+
+def test_a_long_download_keeps_the_lock(machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine("a", *EVAL, "--out", url)
+    monkeypatch.setattr(remote, "_EVERY", 0.02)
+    monkeypatch.setattr(remote, "_RENEWED", 0.02)
+    download, times = MemoryFileSystem.get_file, set[float]()
+
+    def slow(self: MemoryFileSystem, *given: Any, **more: Any) -> Any:
+        end = time.monotonic() + 1
+        while len(times) < 3 and time.monotonic() < end:
+            times.add(json.loads(objects(url)[".lock"])["time"])
+        return download(self, *given, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "get_file", slow)
+    remote.new(url)
+    assert len(times) >= 3
+
+
+def test_a_run_whose_lock_another_command_took_stops_and_leaves_the_lock(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "_EVERY", 0.02)
+    monkeypatch.setattr(remote, "_RENEWED", 0.02)
+    played = []
+
+    def policy(messages: list[dict[str, str]]) -> str:
+        played.append(messages)
+        lock(url)
+        time.sleep(0.01)
+        return "I see. What happened then?"
+
+    with pytest.raises(UseError, match="node7"), pytest.warns(RuntimeWarning, match="node7"):
+        package.evaluate("sage", [policy], user="embedded", limit=6, max_connections=1, out=url, progress=False)
+    assert 0 < len(played) < 50, "six dialogues have more turns"
+    assert json.loads(objects(url)[".lock"])["owner"] == "other"
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     def fail(*given: Any, **more: Any) -> Any:
         raise PermissionError("denied at https://me:secret@host/x?X-Amz-Signature=secret")
@@ -269,6 +363,44 @@ def test_a_store_that_fails_in_mid_run_costs_nothing_and_the_next_command_upload
     assert len(keys(url)) == 3
 
 
+def test_an_unexpected_error_uploads_what_was_played(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise RuntimeError("a fault of heartloop")
+
+    monkeypatch.setattr("heartloop.cli.running.leaderboard", fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        machine("a", *EVAL, "--out", url)
+    assert "transcripts.jsonl" in objects(url)
+    assert ".lock" not in objects(url)
+
+
+def test_ctrl_c_during_the_last_upload_ends_the_command_with_a_sentence(
+    machine: Callable[..., Done], url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFileSystem, "put_file", interrupted)
+        assert "interrupted. The next command" in machine("a", *EVAL, "--out", url, code=1).err
+    assert "3 finished before" in machine("a", *EVAL, "--out", url).out
+
+
+def test_evaluate_closes_its_own_url_only_and_names_it_in_errors(url: str) -> None:
+    other = remote.new(f"{url}-other")
+    package.evaluate("sage", ["heartloop/reflector"], user="embedded", limit=1, out=url, progress=False)
+    assert ".lock" not in objects(url)
+    assert ".lock" in objects(f"{url}-other")
+    with pytest.raises(SettingsMismatch, match=f"^{url} "):
+        package.evaluate("sage", ["heartloop/assistant"], user="embedded", limit=1, out=url, progress=False)
+    put(f"{url}/settings.json", b"no JSON")
+    with pytest.raises(InputError, match=f"{url}/settings.json"):
+        package.evaluate("sage", ["heartloop/assistant"], user="embedded", limit=1, out=url, progress=False)
+    assert remote.is_copy(other)
+
+
 def test_a_store_that_may_only_be_read_is_read(
     machine: Callable[..., Done], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +419,15 @@ def test_a_store_that_may_only_be_read_is_read(
 def test_a_url_that_cannot_be_read_gets_a_sentence(at: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     refused("report", at, cwd=tmp_path, said=[at, said], XDG_CACHE_HOME=str(tmp_path.parent / f"{tmp_path.name}-cache"))
+
+
+def test_a_cache_folder_that_cannot_be_made_is_named(machine: Callable[..., Done], url: str, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "cache").write_text("a file")
+    message = machine("a", *EVAL, "--out", url, code=2).err
+    assert str(tmp_path / "a" / "cache") in message
+    assert "XDG_CACHE_HOME" in message
+    assert "credentials" not in message
 
 
 @pytest.mark.parametrize("words", [("demo",), ("train", "perm-baseline")])
@@ -315,7 +456,6 @@ def test_every_parameter_that_takes_a_run_takes_a_url(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         remote, "_Copy", lambda url, write: SimpleNamespace(path=Path("copy"), shown="", write=write, sync=Mock())
     )
-    monkeypatch.setattr(remote, "_urls", {})
     at_url: set[tuple[str, str]] = set()
     here: set[tuple[str, str]] = set()
     for context in contexts(typer.main.get_command(app), "heartloop"):

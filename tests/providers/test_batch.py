@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from heartloop.core.dialogue import read_transcripts
+from heartloop.core.dialogue import Message, read_transcripts
+from heartloop.core.errors import EndpointStopped, UseError
+from heartloop.models.batch import BatchChat
+from heartloop.models.client import Connections
 from tests.commands import KEY, Done, environment, files_with, heartloop, over_http, refused
 from tests.providers.batches import BatchServer
 
@@ -56,6 +61,12 @@ def judged(run: Path) -> list[dict[str, Any]]:
         for call in row["calls"]:
             call.pop("seconds", None)
     return sorted(rows, key=lambda row: (row["model"], row["scenario"], row["repeat"]))
+
+
+def chat(base_url: str, folder: Path, **how: Any) -> BatchChat:
+    judge = BatchChat("lab/judge", model="judge", base_url=base_url, **{"retries": 0, **how})
+    judge.folder = folder
+    return judge
 
 
 async def directly(folder: Path) -> list[dict[str, Any]]:
@@ -201,6 +212,24 @@ async def test_a_cancelled_batch_stops_the_run_and_a_rerun_submits_the_rest(plac
         assert server.billed.total() == 4 * TURNS
 
 
+def spent(done: Done) -> int:
+    return int(re.findall(r"([\d,]+) tokens", done.out)[0].replace(",", ""))
+
+
+def used(run: Path) -> int:
+    """The tokens of finished dialogues."""
+    return sum(row["usage"]["judge"][kind] for row in judged(run) for kind in ("prompt_tokens", "completion_tokens"))
+
+
+async def test_what_unfinished_dialogues_took_from_batches_is_counted_once(place: Path) -> None:
+    async with BatchServer() as server:
+        whole = spent(await over_http(server, *BATCH, "--out", "whole", cwd=place, code=0))
+    check = whole - used(place / "whole")  # of the endpoint, once in each process
+    async with BatchServer(cancel={2: 0.5}) as server:
+        await over_http(server, *BATCH, cwd=place, code=1)
+        assert spent(await over_http(server, *BATCH, cwd=place, code=0)) == whole + check
+
+
 async def test_a_submission_whose_answer_was_lost_is_found_by_its_metadata(place: Path) -> None:
     async with BatchServer(lose="create:1", pages=1) as server:
         await over_http(server, *BATCH, cwd=place, code=0)
@@ -309,10 +338,41 @@ async def test_a_batch_that_never_reached_the_provider_is_submitted_again(place:
 
 @pytest.mark.slow
 async def test_ctrl_c_leaves_the_batch_running_and_says_so(place: Path) -> None:
-    async with BatchServer(hold="look:2") as server:
+    async with BatchServer(hold="look:6") as server:
         done = await stopped(server, BATCH, place, signal.SIGINT)
         assert done.code == 130
         assert "1 batch" in done.err
         assert "rerun the same command" in done.err
-        await over_http(server, *BATCH, cwd=place, code=0)
+        spending = spent(await over_http(server, *BATCH, cwd=place, code=0))
         assert server.billed.total() == 4 * TURNS
+        assert spending == spent(await over_http(server, *BATCH, cwd=place, code=0))
+    async with BatchServer() as server:
+        whole = spent(await over_http(server, *BATCH, "--out", "whole", cwd=place, code=0))
+    assert spending - whole == whole - used(place / "whole")  # one check of the endpoint more
+
+
+async def test_a_file_of_more_than_a_mebibyte_is_uploaded_without_a_warning(tmp_path: Path) -> None:
+    async with BatchServer() as server, chat(server.base_url, tmp_path) as judge:  # warnings are errors
+        await asyncio.gather(*(judge.complete([Message(role="user", content=f"{n} " * 2**18)]) for n in range(4)))
+        assert len(server.files["file-1"]) > 2**20
+
+
+async def test_a_judge_without_a_key_submits_nothing(tmp_path: Path) -> None:
+    async with chat("http://judge.invalid/v1", tmp_path, needs_key=True) as judge:
+        with pytest.raises(UseError, match="no API key"):
+            await judge.complete([Message(role="user", content="Hello.")])
+
+
+@pytest.mark.parametrize("step", ["_upload", "_file", "_create", "_listing", "_look"])
+async def test_a_response_without_what_it_is_asked_for_stops_the_run(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def empty(self: BatchServer, request: web.Request) -> web.Response:
+        return web.json_response({"id": None, "status": None})
+
+    monkeypatch.setattr(BatchServer, step, empty)
+    how: dict[str, Any] = {"retries": int(step == "_listing"), "connections": Connections(factor=0.01)}
+    lose = "create:1" if step == "_listing" else ""
+    async with BatchServer(reads_first=step == "_file", lose=lose) as server, chat(server.base_url, tmp_path, **how) as judge:
+        with pytest.raises(EndpointStopped, match="without"):
+            await asyncio.wait_for(judge.complete([Message(role="user", content="Hello.")]), 5)

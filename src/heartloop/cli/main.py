@@ -57,27 +57,26 @@ app.add_typer(student_app, name="student", rich_help_panel=TRAIN)
 
 def main() -> None:
     """Entry point: runs the command. `UseError` and `InputError` are printed as one sentence, with exit code 2."""
-    interrupted = "heartloop: interrupted; finished dialogues are saved, rerun the same command to resume"
-    with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # how clusters end a job
+    with contextlib.suppress(ValueError):  # not the main thread; clusters end a job by SIGTERM
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in the background of a script
+        signal.signal(signal.SIGTERM, signal.default_int_handler if ignored else lambda *_: signal.raise_signal(signal.SIGINT))
+    code: object = 2  # if the command cannot be run
     try:
         code = app(standalone_mode=False)
-        if code == 130:  # how typer reports Ctrl-C
-            typer.echo(interrupted, err=True)
     except (UseError, InputError) as error:
         typer.echo(f"heartloop: {with_urls(error)}", err=True)
-        code = 2
     except (typer.Abort, KeyboardInterrupt):
-        typer.echo(interrupted, err=True)
-        code = 130
+        code = 130  # which typer returns, too
     except Exception as error:
         if not hasattr(error, "show"):
             raise
         error.show()  # a usage error of typer, whose class differs between versions
-        code = 2
-    for sentence in close_all():
-        typer.echo(f"heartloop: {sentence}", err=True)
-        code = code or 1
+    finally:
+        if code == 130:
+            typer.echo("heartloop: interrupted; finished dialogues are saved, rerun the same command to resume", err=True)
+        for sentence in close_all():
+            typer.echo(f"heartloop: {sentence}", err=True)
+            code = code or 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from heartloop.core.dialogue import Sampling, Transcript
-from heartloop.core.errors import UseError
+from heartloop.core.errors import InputError, UseError
 from heartloop.core.text import amount
 from heartloop.evaluation.compare import Agreement, Comparison, agreement, choose_sides
 from heartloop.evaluation.compare import compare as compared
 from heartloop.evaluation.leaderboard import leaderboard
 from heartloop.evaluation.plan import Function, plan_evaluation, sampling_from
 from heartloop.evaluation.progress import ProgressLine
-from heartloop.evaluation.remote import close_all, local, new
+from heartloop.evaluation.remote import close_all, local, new, with_urls
 from heartloop.evaluation.runner import play_run
 from heartloop.evaluation.scores import ALLOWED_UNSCORED, ScoreCard, latest, score_card
 from heartloop.evaluation.store import StoredRun, read_run, stored_transcripts
@@ -196,10 +196,10 @@ def evaluate(
             path, plan, line=line, tell=_warn, pilot=(lambda estimate: True) if plan.paid else None, agreed=True,
             max_connections=max_connections, retry_failed=retry_failed,
         )  # fmt: skip
-    except UseError as error:
-        raise type(error)(_OPTION.sub(_argument, str(error))) from error
+    except (UseError, InputError) as error:
+        raise type(error)(_OPTION.sub(_argument, with_urls(error))) from error
     finally:
-        for sentence in close_all():
+        for sentence in close_all(out or ""):
             _warn(sentence)
     ended = played.ended
     if ended.stopped is not None:

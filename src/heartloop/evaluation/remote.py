@@ -14,27 +14,26 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
 from heartloop.core.errors import HeartloopError, InputError, UseError
-from heartloop.core.system import install_command, write_whole
+from heartloop.core.system import install_command, reported, write_whole
 
 MOST_BYTES = 8 << 20
 """Of a file of dialogues at a URL: it is uploaded whole whenever it grew, so a longer one is continued in another file."""
-_EVERY, _AT_ONCE = 5.0, 50  # seconds between uploads, and files between renewals of the lock
-_RENEWED, _STALE = 20.0, 120.0  # seconds after which a lock is renewed, and after which its command counts as killed
+_EVERY, _RENEWED, _STALE = 5.0, 20.0, 120.0  # seconds between uploads, until a lock is renewed, until its owner counts as killed
 _SECRET = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|\?\S+")
+_KEPT = re.compile(r"(^|/)(settings\.json|log\.jsonl|batches/.*\.jsonl|transcripts(/.*)?\.jsonl|dialogues-\d+/.*)$")
 _copies: dict[str, _Copy] = {}
-_urls: dict[str, str] = {}  # by local path, also of closed copies
 
 _Known = dict[str, list[object]]  # version in the store, size and time here, of each file as it was when both were the same
 
@@ -43,15 +42,17 @@ class _Copy:
     def __init__(self, url: str, *, write: bool) -> None:
         self.shown, self.write = _SECRET.sub("", url), write
         self._had: set[str] = set()  # files that were here; one that goes while the command runs goes from the store
-        self._renewed = 0.0
-        self._stop, self._thread = Event(), Thread(target=self._keep_uploading, daemon=True)
+        self.lost: UseError | None = None  # says which other command took the lock in the store
+        self._renewed, self._renewing, self._stop = 0.0, Lock(), Event()
+        self._threads = [Thread(target=self._repeat, args=(call,), daemon=True) for call in (self._renew, self.sync)]
         with self._reported(), contextlib.ExitStack() as failing:
             from fsspec.core import url_to_fs
 
             self._store, self._root = url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file:") else {}))
             caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heartloop" / "runs"
             folder = caches / hashlib.sha256(url.encode()).hexdigest()[:16]
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with reported(f"write to {folder}", "set XDG_CACHE_HOME to a folder that can be written to"):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = FileLock(folder / ".lock", thread_local=False)
             try:
                 self._lock.acquire(timeout=_EVERY if write else 0)
@@ -65,25 +66,29 @@ class _Copy:
             self._record, self.path = folder / ".known.json", folder / self.shown.rpartition("/")[2]
             self.path.mkdir(exist_ok=True)
             self._owner, _ = self._load()
+            failing.callback(self._stop.set)
+            self._threads[0].start()  # renews the lock also during long transfers
             self.sync(pull=True)
             if not write and not any(self.path.iterdir()):
                 raise InputError(f"{self.shown} has no files; expected a run directory, or a folder of them")
             if write:
                 failing.pop_all()
-                self._thread.start()
+                self._threads[1].start()
 
     def close(self) -> str | None:
         """Uploads the rest and releases the lock; returns a sentence if that failed."""
         self._stop.set()
         try:
             with self._reported():
-                if self.write:
-                    self._thread.join()
+                for thread in self._threads if self.write else ():
+                    thread.join()
                 self.sync()
                 if self.write:
                     self._store.rm_file(self._at(".lock"))
-        except UseError as error:
-            return f"{error}. What is missing there is in {self.path}; the next command with this URL uploads it"
+        except (UseError, KeyboardInterrupt) as error:
+            return (
+                f"{str(error) or 'interrupted'}. The next command with this URL uploads what is in {self.path} and missing there"
+            )
         finally:
             self._lock.release()
         return None
@@ -105,10 +110,10 @@ class _Copy:
         owner, known = json.loads(self._record.read_bytes()) if self._record.exists() else (uuid4().hex, {})
         return owner, known
 
-    def _keep_uploading(self) -> None:
+    def _repeat(self, call: Callable[[], None]) -> None:
         while not self._stop.wait(_EVERY):
             with contextlib.suppress(Exception):  # it is tried again, and closing reports it
-                self.sync()
+                call()
 
     def _push(self, known: _Known, there: Mapping[str, str]) -> None:
         from heartloop.evaluation.parquet import INDEX
@@ -120,7 +125,10 @@ class _Copy:
             self._put(known, [name for name in names if here[name] != known.get(name, [])[1:]], there)
             if indexes != self._here(INDEX):
                 return  # the run is being compacted; the next upload finds it whole
+        index = (self.path / INDEX).read_text() if INDEX in here else ""  # names parts, and JSON lines that may go
         for name in self._had & known.keys() - here.keys():
+            if not here or name == INDEX or (_KEPT.search(name) and (f'"{name}"' in index) == name.startswith("dialogues-")):
+                raise UseError(f"{self.path / name} is gone; {self.shown} keeps it, but not what was written to it since")
             with contextlib.suppress(FileNotFoundError):
                 self._store.rm_file(self._at(name))
             del known[name]
@@ -139,20 +147,16 @@ class _Copy:
                 further = set(own) - set(theirs)
                 write_whole(path, b"".join(line + b"\n" for line in [*theirs, *filter(further.__contains__, own)]))
             states[name] = _state(path)
-        for some in (list(states)[start : start + _AT_ONCE] for start in range(0, len(states), _AT_ONCE)):
-            self._renew()
-            self._store.put([str(self.path / name) for name in some], [self._at(name) for name in some])
-        versions = self._there() if states else {}
-        known |= {name: [versions[name], *state] for name, state in states.items()}
+        if states:
+            self._store.put([str(self.path / name) for name in states], [self._at(name) for name in states])
+            versions = self._there()
+            known |= {name: [versions[name], *state] for name, state in states.items()}
 
     def _pull(self, known: _Known, there: Mapping[str, str]) -> None:
         here = self._here()
         clean = {name for name in here if here[name] == known.get(name, [])[1:]}
         new = {name: self.path / name for name in there if name not in here or (name in clean and known[name][0] != there[name])}
-        for path in new.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        if new:
-            self._store.get([self._at(name) for name in new], [f"{path}.part" for path in new.values()])
+        self._store.get([self._at(name) for name in new], [f"{path}.part" for path in new.values()])
         for name, path in new.items():
             Path(f"{path}.part").replace(path)
             known[name] = [there[name], *_state(path)]
@@ -164,18 +168,21 @@ class _Copy:
 
     def _renew(self) -> None:
         """Takes or renews the lock, an object with its owner and a time."""
-        if not self.write or (self._renewed and time.monotonic() - self._renewed < _RENEWED):
-            return
-        address, lock = self._at(".lock"), dict[str, Any]()
-        with contextlib.suppress(FileNotFoundError):
-            lock = json.loads(self._store.cat_file(address))
-        if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
-            raise UseError(
-                f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
-                f"({_STALE:.0f} seconds if it was killed), or choose another --out"
-            )
-        self._store.pipe_file(address, json.dumps({"owner": self._owner, "host": gethostname(), "time": time.time()}).encode())
-        self._renewed = time.monotonic()
+        with self._renewing:
+            if not self.write or abs(time.time() - self._renewed) < _RENEWED:
+                return
+            address, lock = self._at(".lock"), dict[str, Any]()
+            with contextlib.suppress(FileNotFoundError):
+                lock = json.loads(self._store.cat_file(address))
+            if lock.get("owner") != self._owner and (self._renewed or time.time() - lock.get("time", 0.0) < _STALE):
+                self.lost = UseError(
+                    f"another command is writing to {self.shown}, on {lock.get('host', 'another machine')}; wait for it "
+                    f"({_STALE:.0f} seconds if it was killed), or choose another --out"
+                )
+                raise self.lost
+            own = {"owner": self._owner, "host": gethostname(), "time": time.time()}
+            self._store.pipe_file(address, json.dumps(own).encode())
+            self._renewed = time.time()
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
@@ -226,7 +233,6 @@ def local(given: str | os.PathLike[str], *, write: bool = False) -> Path:
         return Path(given)
     if (copy := _copies.get(url)) is None or (write and not copy.write):
         copy = _copies[url] = _Copy(url, write=write)
-        _urls[str(copy.path)] = copy.shown
     elif not copy.write:
         copy.sync(pull=True)
     return copy.path
@@ -236,20 +242,25 @@ new = partial(local, write=True)
 
 
 def is_copy(path: Path) -> bool:
+    """Whether a path is of the copy of a URL. Raises an error if another command took the lock of that URL."""
+    for error in (copy.lost for copy in _copies.values() if copy.lost and path.is_relative_to(copy.path)):
+        raise error
     return any(path.is_relative_to(copy.path) for copy in _copies.values())
 
 
 def sibling(path: Path, name: str) -> Path:
     """A path next to another; of the copy of a URL, next to that."""
     url = next((url for url, copy in _copies.items() if copy.path == path), None)
+    if url is not None and url.count("/") == 2:
+        raise UseError(f"{with_urls(path)} is the root of a store, and nothing can be next to it; pass --out")
     return path.with_name(name) if url is None else new(f"{url.rpartition('/')[0]}/{name}")
 
 
 def with_urls(text: object) -> str:
     """A text with URLs in place of the paths of their local copies."""
     shown = str(text)
-    for path, url in _urls.items():
-        shown = shown.replace(path, url)
+    for copy in _copies.values():
+        shown = shown.replace(str(copy.path), copy.shown)
     return shown
 
 
@@ -260,8 +271,7 @@ def refresh() -> None:
             copy.sync(pull=not copy.write)
 
 
-def close_all() -> list[str]:
-    """Uploads what is missing; returns a sentence on each URL where that failed."""
-    copies = [*_copies.values()]
-    _copies.clear()
-    return [sentence for copy in copies if (sentence := copy.close())]
+def close_all(*only: str | os.PathLike[str]) -> list[str]:
+    """Uploads what is missing, at all URLs or only some; returns a sentence on each where that failed."""
+    urls = [os.fspath(given).rstrip("/") for given in only or [*_copies]]
+    return [sentence for url in urls if url in _copies and (sentence := _copies.pop(url).close())]

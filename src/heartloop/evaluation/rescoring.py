@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from heartloop.core.dialogue import Sampling, Transcript, write_line
 from heartloop.core.errors import HeartloopError, InputError, UseError
-from heartloop.core.system import reported
+from heartloop.core.system import replacing, reported
 from heartloop.core.text import amount
 from heartloop.environments.registry import load_environment
 from heartloop.environments.replay import RESCORING, check_readable, judged_prompts, rejudged
@@ -100,22 +100,22 @@ def rescore_run(run: Path, out: Path | None = None, *, options: Mapping[str, Any
     result = Rescored(out, copied=now == as_played)
     with reported(f"write to {out}"):
         out.mkdir(parents=True, exist_ok=True)
-        with (out / "transcripts.jsonl").open("wb") as file:
+        with replacing(out / "transcripts.jsonl") as part, part.open("wb") as file:
             for place, _ in played.values():  # one at a time: all of them may not fit into memory
                 dialogue = place.read()
                 if dialogue.environment != spec.name:
                     raise UseError(f"{dialogue.scenario} is of environment {dialogue.environment!r}; expected {spec.name!r}")
                 chosen = spec.read_options({**as_played.model_dump(), **spec.stored.options(dialogue), **asked})
                 file.write(write_line(result.count(spec, dialogue, spec.stored.rescored(dialogue, chosen))).encode())
-        if (lost := result.unscored.total()) > ALLOWED_UNSCORED * result.dialogues:
-            (out / "transcripts.jsonl").unlink()
-            out.rmdir()
-            given_options = " ".join(f"-E {name}={value}" for name, value in options.items())
-            raise UseError(
-                f"{run} cannot be rescored: {lost} of {amount(result.dialogues, 'dialogue')} would be unscored "
-                f"({'; '.join(result.reasons.values())}); expected at most {ALLOWED_UNSCORED:.0%}. Let a judge score them "
-                f"(heartloop rejudge {run} --judge MODEL {given_options}), or play them with {given_options}"
-            )
+            if (lost := result.unscored.total()) > ALLOWED_UNSCORED * result.dialogues:
+                part.unlink()
+                out.rmdir()
+                given_options = " ".join(f"-E {name}={value}" for name, value in options.items())
+                raise UseError(
+                    f"{run} cannot be rescored: {lost} of {amount(result.dialogues, 'dialogue')} would be unscored "
+                    f"({'; '.join(result.reasons.values())}); expected at most {ALLOWED_UNSCORED:.0%}. Let a judge score them "
+                    f"(heartloop rejudge {run} --judge MODEL {given_options}), or play them with {given_options}"
+                )
         (out / "settings.json").write_text(json.dumps(new, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         if (run / "log.jsonl").is_file():
             shutil.copyfile(run / "log.jsonl", out / "log.jsonl")

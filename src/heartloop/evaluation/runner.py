@@ -332,6 +332,7 @@ def play_run(
             if not fresh:
                 lost_before = meter.lost
                 cached = completed(all_cached())
+            checks = {key: usage - lost_before.get(key, Usage()) for key, usage in meter.lost.items()}
             meter.charged = note_charged
             started = datetime.now(UTC)
             ended: RunResult | None = None
@@ -341,7 +342,9 @@ def play_run(
             finally:
                 meter.charged = None
                 habits = endpoint_habits(opened)
+                kept = {model.name for model in opened if isinstance(model, BatchChat) and not model.direct()}
                 lost = {key: usage - lost_before.get(key, Usage()) for key, usage in meter.lost.items()}
+                lost |= {key: checks.get(key, Usage()) for key in lost if key[0] in kept}  # its answers count when taken again
                 directory.note(
                     started=started.isoformat(timespec="seconds"), version=settings.heartloop_version, endpoints=habits,
                     lost=[[*key, *usage.counts] for key, usage in lost.items() if usage.total],

@@ -201,15 +201,15 @@ class RunDirectory:
             self.written.remove(transcript.key)
         else:
             with reported(f"write to {self.transcripts}", "free some space, then rerun the same command"):
-                if self._file is not None and is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
-                    self._file.close()
-                    self._file, self._session = None, self._session + 1
-                    self.transcripts = self._numbered(0)
                 if self._file is None:
                     self.transcripts.parent.mkdir(exist_ok=True)
                     self._file = self.transcripts.open("ab")
                 self._file.write(write_line(transcript).encode())
                 self._file.flush()
+                if is_copy(self.path) and self._file.tell() > MOST_BYTES:  # an object is written whole
+                    self._file.close()
+                    self._file, self._session = None, self._session + 1
+                    self.transcripts = self._numbered(0)
         self._count(transcript)
 
     def worker_file(self, number: int) -> Path:

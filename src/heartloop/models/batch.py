@@ -105,7 +105,7 @@ class BatchChat(EndpointChat):
         self._earlier: dict[str, deque[_Answer]] | None = None  # of earlier processes, by request
         self._queue: deque[tuple[str, bytes, _Answer]] = deque()
         self._waiting: WeakSet[_Answer] = WeakSet()
-        self._arrived = self._number = 0
+        self._number = 0
         self._most = _MOST_LINES
         self._full = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -132,7 +132,7 @@ class BatchChat(EndpointChat):
         return await super().complete(messages, schema=schema, sampling=sampling)
 
     async def send(self, body: dict[str, Any], messages: Sequence[Message], connect: float | None = None) -> Reply | Trouble:
-        if connect is not None or self.direct():  # `connect`: the check of an endpoint
+        if connect is not None or self.direct() or self.lacks_key:  # `connect`: the check of an endpoint
             return await super().send(body, messages, connect)
         outcome = None
         while outcome is None:
@@ -153,7 +153,6 @@ class BatchChat(EndpointChat):
             return earlier.popleft()
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._queue.append((request, to_json(body), answer))
-        self._arrived += 1
         return answer
 
     def _read_folder(self, earlier: dict[str, deque[_Answer]]) -> None:
@@ -197,9 +196,9 @@ class BatchChat(EndpointChat):
 
     async def _submit_queue(self) -> None:
         while True:
-            before = self._arrived
+            before = len(self._queue)
             await asyncio.sleep(_QUIET * self.factor)
-            if self._queue and self._arrived == before and not (self._full and self.open):
+            if self._queue and len(self._queue) == before and not (self._full and self.open):
                 await self._submit()
 
     async def _submit(self) -> None:
@@ -231,16 +230,16 @@ class BatchChat(EndpointChat):
 
     async def _found(self, batch: _Batch) -> dict[str, Any] | None:
         """A batch whose id is not known, by its metadata; the provider lists the newest first."""
-        query = "limit=100"
+        path = "/batches?limit=100"
         while True:
-            page = await self._call("/batches", query=query)
-            rows: list[dict[str, Any]] = page.get("data") or []
+            page = await self._call(path)
+            rows: list[dict[str, Any]] = page["data"] or []
             for row in rows:
                 if (row.get("metadata") or {}).get(_MARK) == batch.token:
                     return row
             if not rows or not page.get("has_more"):
                 return None
-            query = f"limit=100&after={rows[-1]['id']}"
+            path = f"/batches?limit=100&after={rows[-1]['id']}"
 
     async def _follow(self, batch: _Batch) -> None:
         """Waits for a batch, and keeps its answers before it gives them out."""
@@ -252,8 +251,8 @@ class BatchChat(EndpointChat):
             batch.save()
         self.open.append(batch)
         pause = _FIRST_PAUSE
-        while (now := await self._call(f"/batches/{batch.id}")).get("status") not in _ENDED:
-            batch.status = str(now.get("status"))
+        while (now := await self._call(f"/batches/{batch.id}"))["status"] not in _ENDED:
+            batch.status = now["status"]
             batch.answered = int((now.get("request_counts") or {}).get("completed") or 0)
             await asyncio.sleep(pause * self.factor)
             pause = min(_LONGEST_PAUSE, 1.5 * pause)
@@ -283,15 +282,16 @@ class BatchChat(EndpointChat):
             self._stop(EndpointStopped(f"{where} refused a batch of {amount(n, 'request')} ({why}); {todo}", self.name))
         batch.end(None)
 
-    async def _call(self, path: str, body: bytes | None = None, query: str = "", read: _Read = read_object) -> dict[str, Any]:
-        return (await self._tried(lambda: self._once(path, body, query, read), f"answer to {path}"))[0]
+    async def _call(self, path: str, body: bytes | None = None, read: _Read = read_object) -> dict[str, Any]:
+        return (await self._tried(lambda: self._once(path, body, read), f"answer to {path}"))[0]
 
     async def _once(
-        self, path: str, body: Mapping[str, Any] | bytes | None, query: str = "", read: _Read = read_object
+        self, path: str, body: Mapping[str, Any] | bytes | None, read: _Read = read_object
     ) -> dict[str, Any] | Trouble:
-        outcome = await self._attempt(self._at(path, query), body, read, self._timeout, most=_LARGEST_ANSWERS)
-        if body is not None and not isinstance(outcome, Trouble) and "id" not in outcome:
-            return Trouble(MalformedReply, "a response without an id")
+        outcome = await self._attempt(self._at(path), body, read, self._timeout, most=_LARGEST_ANSWERS)
+        needed = "data" if "?" in path else "status" if path.startswith("/batches/") else "id"
+        if read is read_object and isinstance(outcome, dict) and not (outcome.get(needed) or "data" in outcome):  # an empty list
+            return Trouble(MalformedReply, f"an object without {needed}")
         if isinstance(outcome, Trouble) and outcome.status in (404, 405):
             todo = "it has no batch interface of OpenAI's form: omit --batch"
             if path.count("/") > 1:

@@ -350,8 +350,8 @@ class Meter:
             needed = 1.2 * finished / self._dialogues * (in_flight + 1)
             if finished + unfinished + needed > limit:
                 return (
-                    f"{flag} {limit:g} is too low for another dialogue: {finished + unfinished:g} is spent and one takes about "
-                    f"{finished / self._dialogues:g}; raise it and rerun the same command to resume"
+                    f"{flag} {limit:.12g} is too low for another dialogue: {finished + unfinished:.7g} is spent and one takes about "
+                    f"{finished / self._dialogues:.7g}; raise it and rerun the same command to resume"
                 )
         return None
 

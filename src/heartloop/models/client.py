@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import math
 import os
 import random
@@ -272,8 +273,8 @@ class EndpointChat(AbstractAsyncContextManager["EndpointChat"]):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "headers": {}}  # those of a response cannot be pickled
 
-    def _at(self, path: str, query: str = "") -> str:
-        parts = self._parts
+    def _at(self, path: str) -> str:
+        parts, (path, _, query) = self._parts, path.partition("?")
         return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, query="&".join(filter(None, (parts.query, query)))))
 
     def __repr__(self) -> str:
@@ -511,7 +512,7 @@ def _form(file: bytes) -> aiohttp.FormData:
     import aiohttp
 
     form = aiohttp.FormData({"purpose": "batch"})
-    form.add_field("file", file, filename="requests.jsonl", content_type="application/jsonl")
+    form.add_field("file", io.BytesIO(file), filename="requests.jsonl", content_type="application/jsonl")
     return form
 
 
