@@ -230,11 +230,11 @@ def test_a_copy_that_is_removed_while_a_command_writes_leaves_the_store_as_it_is
 
 def test_old_pages_and_parts_without_an_index_are_removed_from_the_store(url: str) -> None:
     run = remote.new(url)
-    for name in ("settings.json", "report/comparison.html", "dialogues-1/part-00000.parquet"):
+    for name in ("settings.json", "report/comparison.html", "dialogues-0001/part-00000.parquet"):
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text("{}")
     remote._copies[url].sync()
-    for name in ("report/comparison.html", "dialogues-1/part-00000.parquet"):
+    for name in ("report/comparison.html", "dialogues-0001/part-00000.parquet"):
         (run / name).unlink()
     assert remote.close_all() == []
     assert objects(url).keys() == {"settings.json"}
