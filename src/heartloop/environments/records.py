@@ -287,12 +287,7 @@ def write_records(path: Path, records: Sequence[BaseModel], *, exclude_unset: bo
 
 
 def set_loader(
-    kind: type[Record],
-    sets: Sequence[str],
-    package: str,
-    *,
-    schema: str = "its data card",
-    brief: type[Record] | None = None,
+    kind: type[Record], sets: Sequence[str], package: str, *, schema: str = "its data card", brief: type[Record] | None = None
 ) -> Callable[..., list[Record]]:
     """A `Scenarios.load` for files of one kind of record, JSON lines or YAML.
 

@@ -19,14 +19,7 @@ from heartloop.environments.reading import WEIGHTS
 from heartloop.environments.registry import load_environment
 from heartloop.environments.spec import Scale
 from heartloop.evaluation.digests import Dialogue, Digest, digested
-from heartloop.evaluation.scores import (
-    ALLOWED_UNSCORED,
-    in_group_order,
-    latest,
-    model_names,
-    options_of,
-    unfinished,
-)
+from heartloop.evaluation.scores import ALLOWED_UNSCORED, in_group_order, latest, model_names, options_of, unfinished
 from heartloop.evaluation.store import StoredRun
 from heartloop.scoring.agreement import mean_pairwise_pearson, sign_agreement, spearman
 from heartloop.scoring.power import sample_size_for

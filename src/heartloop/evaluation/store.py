@@ -23,15 +23,7 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from heartloop.core.dialogue import (
-    Transcript,
-    TranscriptLine,
-    cut_torn_tail,
-    first_problem,
-    parsed,
-    transcript_lines,
-    write_line,
-)
+from heartloop.core.dialogue import Transcript, TranscriptLine, cut_torn_tail, first_problem, parsed, transcript_lines, write_line
 from heartloop.core.errors import InputError, SettingsMismatch, UseError
 from heartloop.core.system import reported, write_whole
 from heartloop.environments.importing import Imported

@@ -41,10 +41,7 @@ class Components(NamedTuple):
 
 
 def variance_components(
-    values: Sequence[float],
-    factors: Mapping[str, Sequence[Hashable]],
-    *,
-    within: Mapping[str, Sequence[str]] | None = None,
+    values: Sequence[float], factors: Mapping[str, Sequence[Hashable]], *, within: Mapping[str, Sequence[str]] | None = None
 ) -> Components:
     """Variance components of a balanced design in which every factor is random.
 

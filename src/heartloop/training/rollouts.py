@@ -20,13 +20,7 @@ from heartloop.core.dialogue import Message, Sampling, Usage, is_thinking_tag, t
 from heartloop.core.errors import UseError
 from heartloop.environments.episode import SILENCE
 from heartloop.environments.training import Returns
-from heartloop.scoring.credit import (
-    RewardKind,
-    broken_format_return,
-    dialogue_rewards,
-    keeps_format,
-    rewards_to_go,
-)
+from heartloop.scoring.credit import RewardKind, broken_format_return, dialogue_rewards, keeps_format, rewards_to_go
 from heartloop.scoring.credit import format_penalty as penalty_of
 
 Credit = Literal["group", "to_go", "immediate"]

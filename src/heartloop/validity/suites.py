@@ -31,21 +31,8 @@ from heartloop.environments.suites import Answers, Material, Question, Rejudging
 from heartloop.evaluation.store import read_run, saved_settings, shortened
 from heartloop.scoring.statistics import Interval, estimate
 
-GENERIC: Mapping[str, Lazy] = {
-    "blri": "heartloop.validity.questionnaires:BLRI",
-    "utterance": "heartloop.validity.questionnaires:UTTERANCE",
-    "capabilities": "heartloop.validity.capabilities:CAPABILITIES",
-    "strategies": "heartloop.validity.strategies:STRATEGIES_SUITE",
-    "coordinate": "heartloop.validity.coordinate:COORDINATE",
-    "probes": "heartloop.validity.probes:PROBES",
-    "noise": "heartloop.validity.noise:NOISE",
-    "calibration": "heartloop.validity.calibration:CALIBRATION",
-    "raters": "heartloop.validity.raters:RATERS",
-    "simulator": "heartloop.validity.simulators:SIMULATOR",
-    "difficulty": "heartloop.validity.difficulty:DIFFICULTY",
-    "rankings": "heartloop.validity.rankings:RANKINGS",
-    "best": "heartloop.validity.best:BEST",
-}
+_TEXTS = packaged_table(__package__, "suites.toml")
+GENERIC: Mapping[str, Lazy] = {name: f"heartloop.validity.{row['suite']}" for name, row in _TEXTS.items()}
 """Suites for every environment, by name: each a lazy path of a `RunSuite`. Their order is that of the page."""
 _OF_REPLIES: Lazy = "heartloop.validity.replies:reply_suite"
 SCENARIOS, MODELS = 10, 5
@@ -117,12 +104,12 @@ def material_of(
 
 def run_suite(name: str, result: Callable[[Material, Mapping[str, Answers]], Result], **parts: Any) -> RunSuite:
     """A suite with the texts of `suites.toml`; `parts` are further fields."""
-    texts = packaged_table(__package__, "suites.toml")[name]
+    texts = _TEXTS[name]
     return RunSuite(texts["title"], texts["about"], texts.get("source", ""), result, **parts)
 
 
 def how_to_read(name: str) -> Text:
-    return Text("How to read this", tuple(packaged_table(__package__, "suites.toml")[name]["reading"]))
+    return Text("How to read this", tuple(_TEXTS[name]["reading"]))
 
 
 def verdict_of(r: Interval | None, claim: str) -> str:

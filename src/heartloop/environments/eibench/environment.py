@@ -292,9 +292,7 @@ SPEC = EnvironmentSpec(
         texts=_texts,
     ),
     rankings={"Arena of people": "heartloop.environments.eibench.report:arena"},
-    importers={
-        "eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS",
-    },
+    importers={"eibench-scenarios": "heartloop.environments.eibench.importers:SCENARIOS"},
     writing={
         "write": "heartloop.environments.eibench.writing:EIBenchWriting",
         "write.released": "heartloop.environments.eibench.writing:EIBenchReleasedWriting",

@@ -34,10 +34,7 @@ from heartloop.reader.features import Context
 
 def _context(scenario: EmpaBrief, messages: Sequence[str], replies: Sequence[str]) -> Context:
     return Context(
-        tuple(messages),
-        tuple(replies),
-        unsaid=unsaid(scenario.concerns, scenario.told, messages),
-        sore=with_cues(scenario.sores),
+        tuple(messages), tuple(replies), unsaid=unsaid(scenario.concerns, scenario.told, messages), sore=with_cues(scenario.sores)
     )
 
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from heartloop.core.blocks import (
-    Column,
-    Details,
-    Estimate,
-    PanelInput,
-    PanelOutput,
-    Published,
-    Range,
-    Row,
-    Table,
-    TurnView,
-)
+from heartloop.core.blocks import Column, Details, Estimate, PanelInput, PanelOutput, Published, Range, Row, Table, TurnView
 from heartloop.core.dialogue import Transcript, Turn
 from heartloop.core.text import amount
 from heartloop.environments.eqbench.environment import HIGHEST_MARK, SCALE
@@ -124,9 +113,5 @@ def _measured(page: PanelInput, columns: tuple[Column, ...]) -> Table:
 
 
 PANEL = panel_of(
-    __package__,
-    build=build,
-    leaves_out=frozenset({"trajectories", "groups"}),
-    turn=_turn,
-    published=published_results,
+    __package__, build=build, leaves_out=frozenset({"trajectories", "groups"}), turn=_turn, published=published_results
 )
