@@ -317,6 +317,8 @@ class _Driver:
             self._models.cache.write()  # before the transcript, so that every finished dialogue can be replayed
         if not dialogue.result.done():
             dialogue.result.set_result(transcript)
+        elif written:  # interrupted: the next process reads it from the file, so nothing of it is lost
+            self._models.meter.finish(paid_usage(transcript))
 
     def on_failed(self, member: _Member, number: int, error: Exception) -> None:
         dialogue = member.playing.pop(number)
