@@ -158,17 +158,17 @@ def digest_of(transcript: Transcript, place: Place | None = None) -> Digest:
     )
 
 
-_SHARED = 1 << 17
+_SHARED = 1 << 14
 """Mappings of each kind that are kept to be shared."""
 
 
 def shared(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An equal mapping, the same one for equal values."""
-    return _mapping(tuple(values.items()))
+    """An equal mapping, the same one for equal values of the same types."""
+    return _mapping(tuple(values.items()), tuple(map(type, values.values())))
 
 
 @lru_cache(_SHARED)
-def _mapping(items: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+def _mapping(items: tuple[tuple[str, Any], ...], types: tuple[type, ...]) -> Mapping[str, Any]:
     return {intern(name): value for name, value in items}
 
 
