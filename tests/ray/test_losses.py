@@ -115,20 +115,15 @@ def test_what_a_worker_wrote_and_did_not_report_before_ctrl_c_is_charged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
-    report = _Driver.on_finished
-
     unreported: list[Any] = []
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     def until_some_are_written(*finished: Any) -> None:
-        if lines(run) < 6:
-            report(*finished)
-            return
-        if not unreported:
+        if lines(run) >= 6 and not unreported:
             asyncio.get_running_loop().call_soon(interrupt)
-        unreported.append(finished)
+            unreported.append(finished)
 
     monkeypatch.setattr(_Driver, "on_finished", until_some_are_written)
     words = ("eval", "sage", "-m", "heartloop/reflector", "--user", "embedded", "--limit", "40", "--out", "run")

@@ -39,6 +39,8 @@ def read_runs(
         name, why = next(iter(lacking.items()))
         raise UseError(f"suite {name} cannot run: {why}")
     ready = {name: one for name, one in suites.items() if name not in lacking}
+    if calls.ray is not None:
+        raise UseError("--ray applies only to suites that rejudge runs; remove it")
     folder = out or beside(runs[0], "validity")
     answers, code = _ask(ready, material, folder / "answers.jsonl", by, calls)
     whole = material._replace(earlier=answers)
