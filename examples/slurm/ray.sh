@@ -11,7 +11,8 @@
 set -euo pipefail
 export RAY_USAGE_STATS_ENABLED=0
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(python3 -c 'import secrets; print(secrets.token_hex(32))')  # nobody else on these nodes
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes%%$'\n'*}
 srun --cpus-per-task="$SLURM_CPUS_PER_TASK" ray symmetric-run --address "$head:6379" --min-nodes "$SLURM_JOB_NUM_NODES" \
     --num-cpus "$SLURM_CPUS_PER_TASK" -- \
     heartloop eval --config "$CONFIG" --ray "$head:6379" --out "$RUNS/on-ray" --yes
