@@ -28,6 +28,7 @@ from typing import Any
 from heartloop.evaluation.api import evaluate
 from heartloop.models import recorded
 
+_HEARTLOOP = [sys.executable, "-m", "heartloop.cli"]
 _FILE = tomllib.loads((Path(__file__).parent / "runs.toml").read_text(encoding="utf-8"))
 CAPTION: str = _FILE.pop("caption")
 RUNS: dict[str, dict[str, Any]] = _FILE
@@ -59,7 +60,7 @@ def rejudged(run: Path, judge: str, *more: str, address: str | None = None) -> P
     out = run.with_name(f"{run.name}-{judge.rpartition('/')[2]}")
     variables = {**os.environ, "HEARTLOOP_RECORDINGS": str(FURTHER)}
     variables |= {"RECORDED_BASE_URL": address, "RECORDED_API_KEY": "none"} if address else {}
-    words = ["heartloop", "rejudge", str(run), "--judge", judge, "--out", str(out), "--yes", "--no-report", *more]
+    words = [*_HEARTLOOP, "rejudge", str(run), "--judge", judge, "--out", str(out), "--yes", "--no-report", *more]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=variables)
     return out
 
@@ -92,7 +93,7 @@ def command(environment: str, policy: str, part_of: slice, cache: Path, out: Pat
     scenarios = part["scenarios"][part_of]
     options = [f"{name}={value}" for name, value in part.get("options", {}).items()]
     return [
-        "heartloop", "eval", part.get("environment", environment), "--user", "recorded/reader", "--model", policy,
+        *_HEARTLOOP, "eval", part.get("environment", environment), "--user", "recorded/reader", "--model", policy,
         *(word for scenario in scenarios for word in ("--scenario", scenario)),
         *(word for option in options for word in ("-E", option)),
         "--cache", str(cache), "--out", str(out / f"{environment}-{policy.partition('/')[2]}-{scenarios[0]}-{len(scenarios)}"),
