@@ -23,8 +23,6 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-from filelock import FileLock, Timeout
-
 from heartloop.core.errors import HeartloopError, InputError, UseError
 from heartloop.core.system import install_command, reported, write_whole
 
@@ -46,6 +44,7 @@ class _Copy:
         self._renewed, self._renewing, self._stop = 0.0, Lock(), Event()
         self._threads = [Thread(target=self._repeat, args=(call,), daemon=True) for call in (self._renew, self.sync)]
         with self._reported(), contextlib.ExitStack() as failing:
+            from filelock import FileLock, Timeout
             from fsspec.core import url_to_fs
 
             self._store, self._root = url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file:") else {}))
@@ -95,6 +94,8 @@ class _Copy:
 
     def sync(self, *, pull: bool = False) -> None:
         """Uploads what changed here and, with `pull`, downloads what changed there."""
+        from filelock import Timeout
+
         # where the lock is taken, another process is writing here, which uploads this too
         with self._reported(), contextlib.suppress(Timeout), self._lock.acquire(timeout=0):
             _, known = self._load()

@@ -259,8 +259,7 @@ def play_run(
     def charge(transcript: Transcript) -> None:
         cached_calls = logged_cached.get((transcript.key, lines[transcript.key]), ())
         lines[transcript.key] += 1
-        calls = (call.model_copy(update={"cached": n in cached_calls}) for n, call in enumerate(transcript.calls))
-        transcript = transcript.model_copy(update={"calls": tuple(calls)})
+        transcript = with_cached(transcript, cached_calls)
         for model, role, usage in paid_usage(transcript):
             meter.record(model, role, usage)
         if transcript.key in planned and transcript.scored and (took := _spent(transcript, settings.prices)):
@@ -357,6 +356,12 @@ def play_run(
     retried = {name: habit["retried"] for name, habit in habits.items() if habit["retried"]}
     most_common = sorted(failures.items(), key=lambda item: -len(item[1]))
     return Played(ended, run, {cause: (len(details), details[0]) for cause, details in most_common}, dropped, retried)
+
+
+def with_cached(transcript: Transcript, cached: Sequence[int]) -> Transcript:
+    """The transcript with these of its calls, by number, marked as answered by the cache."""
+    calls = (call.model_copy(update={"cached": n in cached}) for n, call in enumerate(transcript.calls))
+    return transcript.model_copy(update={"calls": tuple(calls)})
 
 
 def paid_usage(transcript: Transcript) -> list[tuple[str, str, Usage]]:

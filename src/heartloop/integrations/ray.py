@@ -8,7 +8,6 @@ replaced by objects that ask the driver's. Driver and worker exchange batches of
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import heapq
 import importlib.util
@@ -23,7 +22,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +34,7 @@ from heartloop.core.dialogue import Transcript, Usage, read_transcripts, write_l
 from heartloop.core.errors import BudgetSpent, HeartloopError, UseError
 from heartloop.core.system import install_command, reported
 from heartloop.evaluation.remote import is_copy
-from heartloop.evaluation.runner import Play, RunPlan, paid_usage
+from heartloop.evaluation.runner import Play, RunPlan, paid_usage, with_cached
 from heartloop.evaluation.settings import Job
 from heartloop.evaluation.store import RunDirectory
 from heartloop.models.budget import Meter, Reservation, Size, is_scripted
@@ -110,7 +109,6 @@ class _Dialogue(NamedTuple):
     number: int
     job: Job
     arguments: tuple[Any, ...]
-    repeat: int
     attempt: int
     result: asyncio.Future[Transcript]
 
@@ -174,10 +172,9 @@ class _Driver:
     async def play(self, job: Job) -> Transcript:
         if self._error is not None:
             raise self._error
-        scope = current_scope()
         result: asyncio.Future[Transcript] = asyncio.get_running_loop().create_future()
         arguments = self._plan.arguments(job)
-        dialogue = _Dialogue(place_in_line.get(), next(self._numbers), job, arguments, scope.repeat, scope.attempt, result)
+        dialogue = _Dialogue(place_in_line.get(), next(self._numbers), job, arguments, current_scope().attempt, result)
         heapq.heappush(self._waiting, dialogue)
         self._assign()
         return await result
@@ -197,7 +194,9 @@ class _Driver:
             dialogue = heapq.heappop(self._waiting)
             if not dialogue.result.done():
                 member.playing[dialogue.number] = dialogue
-                member.outbox.put("play", dialogue.number, dialogue.arguments, dialogue.place, dialogue.repeat, dialogue.attempt)
+                member.outbox.put(
+                    "play", dialogue.number, dialogue.arguments, dialogue.place, dialogue.job.repeat, dialogue.attempt
+                )
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """A task whose error stops the run."""
@@ -297,8 +296,7 @@ class _Driver:
         dialogue = member.playing.pop(number)
         transcript = Transcript.model_validate_json(line)
         if cached:
-            calls = (call.model_copy(update={"cached": n in cached}) for n, call in enumerate(transcript.calls))
-            transcript = transcript.model_copy(update={"calls": tuple(calls)})
+            transcript = with_cached(transcript, cached)
         for name, (retried, dropped) in habits.items():
             model_here = self._models.opened[name]
             assert isinstance(model_here, EndpointChat)
@@ -622,7 +620,7 @@ class _Cache(AnswerCache):
             self._claims[key] = number
         return reply
 
-    @contextlib.contextmanager
+    @contextmanager
     def in_flight(self, key: Key) -> Iterator[None]:
         try:
             yield
